@@ -1,4 +1,4 @@
-"""What the queries of one program take together: summed up while it is looked after, and kept for `explain`."""
+"""Cost of a program with several queries, summed up while it is controlled and kept for `explain`."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from autotrascale.atomic_files import write_atomically
 from autotrascale.plan.sizing.executor_plan import ExecutorSize, sum_executor_seconds
 from autotrascale.views.executor_cost import ProgramCost
 
-_FILE = "bill.json"  # in the program's folder of the journal
+SUMMARY_FILE = "bill.json"  # in the program's folder
 
 
 class ApplicationSummary:
-    """How many executors the program had, and since when, and what its queries were advised."""
+    """History of a program's executors, and the advice for each of its queries."""
 
     def __init__(self) -> None:
-        self._executors: list[tuple[float, int]] = []
-        self._needed: dict[str, int | None] = {}
+        self._executors: list[tuple[float, int]] = []  # time of each change, and the number from then on
+        self._advised: dict[str, int | None] = {}
         self._missed: set[str] = set()
         self._cores = 1
 
-    def saw(self, at: float, executors: int, cores: int) -> None:
+    def add_executors(self, at: float, executors: int, cores: int) -> None:
+        """Record that the program has `executors` of `cores` each at time `at` in seconds."""
         self._cores = cores
         if not self._executors or self._executors[-1][1] != executors:
             self._executors.append((at, executors))
 
-    def ended(self, query: str, needed: int | None, *, held: bool) -> None:
-        """With the executors that it is advised, and whether those that there are hold its target. One that comes back
-        is the same query."""
-        self._needed[query] = needed
-        (self._missed.discard if held else self._missed.add)(query)
+    def add_query(self, query: str, advised: int | None, *, target_held: bool) -> None:
+        """Record the number of executors advised for a query, and whether the present ones hold its target."""
+        self._advised[query] = advised
+        (self._missed.discard if target_held else self._missed.add)(query)
 
-    def bill(self, program: str, until: float, price: float | None, *, advise: bool) -> ProgramCost | None:
-        """None of a program of one query: its own says all."""
-        if len(self._needed) < 2 or not self._executors:
+    def compute_cost(self, program: str, until: float, price: float | None, *, advise: bool) -> ProgramCost | None:
+        """Return the cost until time `until`, or None for a program of one query, whose own advice says the same."""
+        if len(self._advised) < 2 or not self._executors:
             return None
         return ProgramCost(
             program,
             ExecutorSize(self._cores, price=price),
-            self._needed,
+            self._advised,
             self._executors[-1][1],
             sum_executor_seconds(self._executors, until),
             max(k for _, k in self._executors),
@@ -50,15 +50,16 @@ class ApplicationSummary:
         )
 
 
-def write_summary(bill: ProgramCost, home: Path) -> None:
+def write_summary(cost: ProgramCost, home: Path) -> None:
+    """Write the cost to the program's folder."""
     home.mkdir(parents=True, exist_ok=True)
-    write_atomically(home / _FILE, json.dumps(bill.as_data()))
+    write_atomically(home / SUMMARY_FILE, json.dumps(cost.as_data()))
 
 
 def read_summary(home: Path) -> dict[str, Any] | None:
-    """Of the last time that the program was looked after; None where it was not, or has one query."""
+    """Return the cost of the program's last run, or None if there is none."""
     try:
-        found = json.loads((home / _FILE).read_text(encoding="utf-8"))
+        summary = json.loads((home / SUMMARY_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and "summary" in found else None
+    return summary if isinstance(summary, dict) and "summary" in summary else None

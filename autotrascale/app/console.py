@@ -1,4 +1,4 @@
-"""What the verbs print: one answer on stdout, as a table for people or as JSON for programs; the rest on stderr."""
+"""Terminal output: the answer on stdout, as a table or as JSON; progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
+
+# Columns of a table in a pipe: wide enough that a row stays on one line for grep.
+PIPE_WIDTH = 1000
 
 
 class OutputFormat(StrEnum):
@@ -19,14 +21,12 @@ class OutputFormat(StrEnum):
     json = "json"
 
 
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to print the answer.")]
-
-# Without a terminal nobody resizes a window: long names and reasons stay on one line, for grep.
-_PIPE_WIDTH = 1000
-
-
 def print_answer(form: OutputFormat, answer: Mapping[str, object], show: Callable[[], None]) -> None:
-    """`answer` as one JSON object, or whatever `show` prints of it. NaN is refused: it is not JSON."""
+    """Print `answer` as one line of JSON, or call `show` to print it for people.
+
+    Raises:
+        ValueError: `answer` holds NaN or infinity, which JSON does not have.
+    """
     if form is OutputFormat.json:
         print(json.dumps(answer, ensure_ascii=False, allow_nan=False))
     else:
@@ -34,39 +34,42 @@ def print_answer(form: OutputFormat, answer: Mapping[str, object], show: Callabl
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Numbers to the right, names to the left."""
+    """Print rows under their column names. Columns of numbers are aligned to the right."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     rows = list(rows)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
-        grid.add_column(column, justify="right" if numeric else "left")
+        is_numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
+        grid.add_column(column, justify="right" if is_numeric else "left")
     for row in rows:
         grid.add_row(*(Text(str(cell)) for cell in row))
-    Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(grid)
+    _console().print(grid)
 
 
 def print_plot(text: Text) -> None:
-    """Coloured where somebody looks."""
-    from rich.console import Console
-
-    Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(text, soft_wrap=True)
+    """Print a plot drawn with characters, with colours if stdout is a terminal."""
+    _console().print(text, soft_wrap=True)
 
 
 def say(line: str = "") -> None:
-    """A line of the answer itself."""
+    """Print one line of the answer on stdout."""
     print(line)
 
 
 def note(line: str) -> None:
-    """Progress and asides."""
+    """Print one line of progress on stderr."""
     print(line, file=sys.stderr)
 
 
-def complain(line: str) -> None:
-    """One line: an error that was made of several is still one error."""
-    print("autotrascale: " + " ".join(line.split()), file=sys.stderr)
+def complain(message: str) -> None:
+    """Print an error on stderr, in one line."""
+    print("autotrascale: " + " ".join(message.split()), file=sys.stderr)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)

@@ -1,6 +1,6 @@
 """Environment variables that AuTraScale reads. The command line warns about other names with the same prefix.
 
-docs/monitoring.md describes each variable.
+docs/how-to/monitor.md describes each variable.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def find_misspelled(environment: Mapping[str, str] = os.environ) -> list[str]:
     for name in sorted(environment):
         if name.startswith(PREFIX) and not name.startswith(JOB) and name not in (*USER_VARIABLES, *INTERNAL_VARIABLES):
             near = difflib.get_close_matches(name, (*USER_VARIABLES, JOB), n=1)
-            remedy = f"did you mean {near[0]}?" if near else "see docs/monitoring.md"
+            remedy = f"did you mean {near[0]}?" if near else "see docs/how-to/monitor.md"
             warnings.append(f"{name}: is not a variable of AuTraScale; {remedy}")
     return warnings

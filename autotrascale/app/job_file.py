@@ -1,4 +1,4 @@
-"""A job file, as YAML: what a job is, what is wanted of it, and what may run it."""
+"""Job file of a tunable job: its graph, its rates, its latency target and the engine that runs it."""
 
 from __future__ import annotations
 
@@ -23,69 +23,72 @@ from autotrascale.execute.simulator.simulated_job import SimulatedJob
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 from autotrascale.monitor.service_latency import Service
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.plan.policies import OURS, PolicyChoice, is_built_in
+from autotrascale.plan.policies.registry import OURS, PolicyChoice, is_built_in
 from autotrascale.tuning import TuningSettings, choose_starting_point
 
 EngineName = Literal["spark", "simulator"]
-MAX_TASKS = 100_000  # of one stage: its driver keeps books of each
+MAX_TASKS = 100_000  # of a stage: Spark's driver keeps bookkeeping data of each task
 
 
 @dataclass(frozen=True)
 class JobFile:
-    """`operators` may be left out where the job's own code declares them, as PySpark jobs do."""
+    """Job file of a tunable job."""
 
-    job: str
-    p_max: int
-    source_rates: Mapping[str, float]
-    target: Target
-    operators: Mapping[str, Operator] = field(default_factory=dict)
-    tuning: TuningSettings = field(default_factory=TuningSettings)
-    manager: Knobs = field(default_factory=Knobs)
-    simulator: SimulatedJob | None = None
-    spark: SparkSettings | None = None
-    autoscale: AutoscaleSection = field(default_factory=AutoscaleSection)
-    notify: tuple[NotificationTarget, ...] = ()
-    policy: str = OURS
-    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
-    services: Mapping[str, Service] = field(default_factory=dict)
-    sizes: SizesSection | None = (
-        None  # given: its executors are judged, and it is relaunched when they are of a wrong size
-    )
-    version: Literal[1] = 1
+    job: str  # Name of the job, under which its runs and models are kept.
+    p_max: int  # Most instances of an operator.
+    source_rates: Mapping[str, float]  # Input rate to sustain, records/s, by source.
+    target: Target  # Latency target.
+    operators: Mapping[str, Operator] = field(default_factory=dict)  # Dataflow graph, if the job's code has none.
+    tuning: TuningSettings = field(default_factory=TuningSettings)  # Settings of tuning runs.
+    manager: Knobs = field(default_factory=Knobs)  # Guards of the control loop.
+    simulator: SimulatedJob | None = None  # Behaviour of a simulated job.
+    spark: SparkSettings | None = None  # PySpark job to run, and how.
+    autoscale: AutoscaleSection = field(default_factory=AutoscaleSection)  # Planning of the control loop.
+    notify: tuple[NotificationTarget, ...] = ()  # Where to post events of the control loop.
+    policy: str = OURS  # Scaling policy of tuning runs and of the control loop.
+    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)  # Options of the policy.
+    services: Mapping[str, Service] = field(
+        default_factory=dict
+    )  # External services whose latency is watched, by name.
+    sizes: SizesSection | None = None  # Executor sizing; the job is relaunched with other sizes.
+    version: Literal[1] = 1  # Version of the file format.
 
     def __post_init__(self) -> None:
         if self.simulator is None and self.spark is None:
-            raise InputError("spark", "is missing, and so is simulator", remedy="say what runs the job")
+            raise InputError("spark", "and simulator are missing", remedy="add the section of the engine to use")
         if self.spark is not None and self.p_max > MAX_TASKS:
             raise InputError(
                 "p_max",
-                f"is above {MAX_TASKS:,}, more tasks than Spark has room for in a stage",
+                f"is above {MAX_TASKS:,}, the most tasks of a stage in Spark",
                 seen=self.p_max,
-                remedy="give the cores that the cluster has",
+                remedy="give the number of cores of the cluster",
             )
         for name in () if self.spark is None else self.spark.sources:
             if name not in self.source_rates:
                 raise InputError(
                     f"spark.sources.{name}",
-                    "is no source of the job: source_rates does not have it",
+                    "names a source that source_rates does not have",
                     remedy=f"use one of {', '.join(self.source_rates)}",
                 )
-        self.policy_named(None)
-        # What holds of the job as a whole is said with the file's name, and before an engine is started for nothing.
+        self.choose_policy(None)
+        # Check the job as a whole here, so that the error names the file and comes before an engine starts.
         if self.operators or self.spark is None:
-            job = self._job(Topology(self.operators))
+            job = self._build_job(Topology(self.operators))
             choose_starting_point(job, self.tuning.initial)
             if self.simulator is not None:
                 self.simulator.check_fits(job.topology)
         else:
             check_p_max(self.p_max)
 
-    def _job(self, topology: Topology) -> Job:
-        return Job(self.job, topology, self.p_max, self.source_rates, self.target)
+    def choose_policy(self, name: str | None) -> PolicyChoice:
+        """Return the policy `name`, or the file's policy if `name` is None.
 
-    def policy_named(self, name: str | None) -> PolicyChoice:
-        """The policy asked for, else the file's. Its options are the file's where it is the one that they are for, and
-        it keeps to the manager's quota, so that it can plan within it."""
+        The file's options belong to the file's policy alone. A built-in policy also learns the manager's quota, so that
+        it plans within it.
+
+        Raises:
+            InputError: the policy does not exist, or one of its options is wrong.
+        """
         name = self.policy if name is None else name
         choice = PolicyChoice(name, self.policy_options if name == self.policy else {})
         choice.check(self.target)
@@ -93,95 +96,123 @@ class JobFile:
             return choice
         return replace(choice, options={**choice.options, "slots": self.manager.quota})
 
-    def engine_name(self, wanted: EngineName | None) -> EngineName:
-        """The engine asked for, or the one that the file describes; Spark where it describes both."""
-        name: EngineName = wanted or ("simulator" if self.spark is None else "spark")
-        if getattr(self, name) is None:
-            other = "simulator" if name == "spark" else "spark"
-            raise InputError(
-                name, "is a section that this job file does not have", remedy=f"add it, or use --engine {other}"
-            )
-        return name
+    def choose_engine(self, name: EngineName | None) -> EngineName:
+        """Return `name`, or the engine that the file has a section for; Spark if it has both.
 
-    def writing_to(self, sink: Sink | None) -> JobFile:
-        """The same job, its trials' output going there; None: where the file says."""
+        Raises:
+            InputError: the file has no section for the engine.
+        """
+        engine: EngineName = name or ("simulator" if self.spark is None else "spark")
+        if getattr(self, engine) is None:
+            other = "simulator" if engine == "spark" else "spark"
+            raise InputError(
+                engine, "is a section that this job file does not have", remedy=f"add it, or use --engine {other}"
+            )
+        return engine
+
+    def with_sink(self, sink: Sink | None) -> JobFile:
+        """Return the file with another sink for the output of trials; None keeps the file's sink."""
         if sink is None or self.spark is None:
             return self
         return replace(self, spark=replace(self.spark, sink=sink))
 
-    def sink(self, name: EngineName) -> Sink | None:
-        """Where the output of trials goes; None for a simulated job, which has none."""
-        return self.spark.sink if name == "spark" and self.spark is not None else None
+    def sink_for(self, engine: EngineName) -> Sink | None:
+        """Return the sink for the output of trials; None for a simulated job, which has no output."""
+        return self.spark.sink if engine == "spark" and self.spark is not None else None
 
-    def open(self, name: EngineName, seed: int) -> tuple[Job, Engine]:
-        """The job, and the engine that runs it; close the engine when done."""
-        if name == "spark":
-            return self._on_spark()
-        if self.simulator is None:
-            raise InputError("simulator", "is missing", remedy="describe how the job behaves")
+    def open_engine(self, engine: EngineName, seed: int) -> tuple[Job, Engine]:
+        """Return the job and the engine that runs its trials. The caller closes the engine.
+
+        Args:
+            engine: the engine to start.
+            seed: seed of a simulated job.
+        """
+        if engine == "spark":
+            return self._open_spark_engine(self._require_spark())
         from autotrascale.execute.simulator.engine import SimulatorEngine
 
-        job = self._job(Topology(self.operators))
-        return job, SimulatorEngine(self.simulator, job.topology, p_max=self.p_max, seed=seed, name=self.job)
+        simulator, job = self._require_simulator(), self._build_job(Topology(self.operators))
+        return job, SimulatorEngine(simulator, job.topology, p_max=self.p_max, seed=seed, name=self.job)
 
-    def open_live(self, name: EngineName, home: Path | None, folder: Path, seed: int) -> tuple[Job, LiveJob]:
-        """The job, and the running one behind the port; `home` keeps what a later process finds it by, `folder` is
-        the job file's own."""
-        if name == "spark" and self.spark is not None:
-            from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
-            from autotrascale.execute.spark.controller.relaunchable_job import RelaunchableJob
+    def open_live_job(self, engine: EngineName, home: Path | None, folder: Path, seed: int) -> tuple[Job, LiveJob]:
+        """Return the job and its running form for a control loop. The caller closes the live job.
 
-            settings, home = replace(self.spark, p_max=self.p_max), home or Path("mlruns")
-            running = (
-                LiveOwnJob(settings, self.source_rates, home)
-                if self.sizes is None
-                else RelaunchableJob(self.job, settings, self.source_rates, home)
-            )
-            topology = Topology(self.operators) if self.operators else running.topology
-            return self._job(topology.at_least(running.floors, self.p_max)), running
-        if self.simulator is None:
-            raise InputError("simulator", "is missing", remedy="describe how the job behaves")
+        Args:
+            engine: the engine that runs the job.
+            home: folder in which a later process finds the job again; None: ./mlruns on Spark, nowhere if simulated.
+            folder: folder of the job file.
+            seed: seed of a simulated job.
+        """
+        if engine == "spark":
+            return self._open_live_spark_job(self._require_spark(), home or Path("mlruns"))
         from autotrascale.execute.simulator.live_job import SimulatedLiveJob
 
-        job = self._job(Topology(self.operators))
-        schedule = self.autoscale.trace.schedule(job.rate, folder)
+        simulator, job = self._require_simulator(), self._build_job(Topology(self.operators))
         return job, SimulatedLiveJob(
-            self.simulator,
+            simulator,
             job.topology,
             job.source_rates,
-            schedule,
+            self.autoscale.trace.rate_function(job.rate, folder),
             p_max=self.p_max,
             seed=seed,
             name=self.job,
             home=home,
         )
 
-    def look_on(self, log: Path) -> tuple[Job, LiveJob]:
-        """The job as somebody else runs it, seen through its event log."""
-        if self.spark is None:
-            raise InputError("spark", "is a section that this job file does not have", remedy="an event log is Spark's")
+    def open_event_log(self, log: Path) -> tuple[Job, LiveJob]:
+        """Return the job and a read-only view of a Spark application that runs it, by its event log."""
+        spark = self._require_spark()
         from autotrascale.execute.spark.controller.read_only_job import ReadOnlySparkJob
         from autotrascale.execute.spark.jobs.job_loading import load_job
 
-        declared = Topology(self.operators) if self.operators else load_job(self.spark.job, self.spark.options).topology
-        job = self._job(declared)
+        declared = Topology(self.operators) if self.operators else load_job(spark.job, spark.options).topology
+        job = self._build_job(declared)
         return job, ReadOnlySparkJob(self.job, job.topology, self.p_max, log, measured=self.sizes is not None)
 
-    def _on_spark(self) -> tuple[Job, Engine]:
+    def _build_job(self, topology: Topology) -> Job:
+        return Job(self.job, topology, self.p_max, self.source_rates, self.target)
+
+    def _require_spark(self) -> SparkSettings:
         if self.spark is None:
-            raise InputError("spark", "is missing", remedy="say which PySpark job to run")
+            raise InputError("spark", "is a section that this job file does not have", remedy="add it")
+        return self.spark
+
+    def _require_simulator(self) -> SimulatedJob:
+        if self.simulator is None:
+            raise InputError("simulator", "is a section that this job file does not have", remedy="add it")
+        return self.simulator
+
+    def _open_spark_engine(self, settings: SparkSettings) -> tuple[Job, Engine]:
         from autotrascale.execute.spark.controller.trial_engine import SparkEngine
 
-        engine = SparkEngine(replace(self.spark, p_max=self.p_max))
+        engine = SparkEngine(replace(settings, p_max=self.p_max))
         try:
             topology = Topology(self.operators) if self.operators else engine.topology
-            return self._job(topology.at_least(engine.floors, self.p_max)), engine
+            return self._build_job(topology.at_least(engine.floors, self.p_max)), engine
         except BaseException:
             engine.close()
             raise
 
+    def _open_live_spark_job(self, spark: SparkSettings, home: Path) -> tuple[Job, LiveJob]:
+        from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
+        from autotrascale.execute.spark.controller.relaunchable_job import RelaunchableJob
+
+        settings = replace(spark, p_max=self.p_max)
+        running = (
+            LiveOwnJob(settings, self.source_rates, home)
+            if self.sizes is None
+            else RelaunchableJob(self.job, settings, self.source_rates, home)
+        )
+        topology = Topology(self.operators) if self.operators else running.topology
+        return self._build_job(topology.at_least(running.floors, self.p_max)), running
+
 
 def read_job_file(path: Path) -> JobFile:
+    """Return the job file at `path`, with the overrides of the environment.
+
+    Raises:
+        InputError: the file is wrong, describes an adopted program, or needs Spark where it is not installed.
+    """
     try:
         return read_with_overrides(path, JobFile)
     except InputError:
@@ -189,18 +220,22 @@ def read_job_file(path: Path) -> JobFile:
             raise
         raise InputError(
             str(path),
-            "describes a program, and not a job that can be started from its file",
+            "is the job file of a program, which this verb does not take",
             remedy=f"autotrascale run {path} -- PROGRAM …",
         ) from None
-    except ModuleNotFoundError as error:  # pragma: no cover - pyspark is only missing where it was left out on purpose
+    except ModuleNotFoundError as error:  # pragma: no cover - tests have pyspark installed
         raise InputError(
-            str(path),
-            f"needs a package that is not installed: {error.name}",
-            remedy="pip install 'autotrascale[spark]'",
+            str(path), f"needs the package {error.name}", remedy="pip install 'autotrascale[spark]'"
         ) from None
+
+
+def read_services(path: Path) -> Mapping[str, Service]:
+    """Return the section `services:` of a job file, be it that of a job or of a program."""
+    return read_program_file(path).services if is_program_file(path) else read_job_file(path).services
 
 
 def is_program_file(path: Path) -> bool:
+    """Return whether the file at `path` is the job file of an adopted program."""
     try:
         read_program_file(path)
     except InputError:

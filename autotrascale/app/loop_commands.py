@@ -1,100 +1,119 @@
-"""Asking a control loop to pause, to go on, to hold a parallelism, or to carry out what it recommends: who can be asked
-what, for the terminal and for HTTP alike. The order travels in the journal of decisions."""
+"""Commands to a running control loop: pause, resume, pin and apply, from the terminal and over HTTP.
+
+A command travels through the decision journal. The loop, in whichever process, reads it with its next observation.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import CommandRefusedError, InputError, NoLoopError
 from autotrascale.knowledge.decision_journal import commands
-from autotrascale.knowledge.decision_journal.journal import DecisionJournal, PastSession
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
+from autotrascale.knowledge.decision_journal.sessions import PastSession
 from autotrascale.plan.control.commands import CommandKind, LoopCommand
 from autotrascale.plan.formatting import format_seconds, join_names
 
-_NEAREST = 3
-_SHOWN = 10
+MAX_NEAREST = 3  # names to propose for a misspelled one
+MAX_LISTED = 10
 
 
 def check_loop_known(decisions: DecisionJournal, job: str) -> None:
-    """Raises `NoLoopError` with the nearest names."""
+    """Raise NoLoopError, with the nearest names, if the job never had a control loop."""
     known = decisions.jobs()
-    if job in known:
-        return
-    near = difflib.get_close_matches(job, known, n=_NEAREST, cutoff=0.5)
-    remedy = f"did you mean {' or '.join(near)}?" if near else f"use one of {join_names(known, _SHOWN)}"
-    raise NoLoopError(
-        "job",
-        "has no control loop that keeps its journal here",
-        seen=job,
-        remedy=remedy if known else "begin one with: autotrascale autoscale JOB.yaml",
-    )
+    if job not in known:
+        remedy = _suggest(job, known) if known else "start one with: autotrascale autoscale JOB.yaml"
+        raise NoLoopError("job", "has no control loop in this journal", seen=job, remedy=remedy)
 
 
 def find_loop_for(decisions: DecisionJournal, job: str, what: CommandKind) -> PastSession:
-    """The loop that is asked: the one that acts. Where there is none, one that advises can only be asked to apply."""
+    """Return the loop that receives the command: the one that acts, else the one that advises.
+
+    Raises:
+        NoLoopError: the job never had a loop.
+        CommandRefusedError: no loop runs, or the loop cannot carry out the command.
+    """
     check_loop_known(decisions, job)
-    past = decisions.latest(job)
-    alive = sorted((each for each in past if each.lives), key=lambda each: each.opening.advise)
+    sessions = decisions.latest_sessions(job)
+    alive = sorted((each for each in sessions if each.is_alive), key=lambda each: each.header.advise)
     if not alive:
-        ago = format_seconds(max(0.0, decisions.clock() - max(each.written for each in past)))
+        age = format_seconds(max(0.0, decisions.clock() - max(each.written for each in sessions)))
         raise CommandRefusedError(
             f"job {job}",
-            f"has no loop that runs now: the last one was last heard of {ago} ago",
-            remedy="start it, and ask again",
+            f"has no running control loop; the last sign of life was {age} ago",
+            remedy="start the loop, and send the command again",
         )
-    found = alive[0]
+    session = alive[0]
     if what == "apply":
-        _check_applies(decisions, found)
-    elif found.opening.advise:
+        _check_apply(decisions, session)
+    elif session.header.advise:
         raise CommandRefusedError(
             f"job {job}",
-            "is only advised on: nothing is rescaled that could be held back",
-            remedy=f"carry out what is recommended: autotrascale apply {job}",
+            "has a loop that only advises, so there is nothing to pause or pin",
+            remedy=f"carry out its recommendation with: autotrascale apply {job}",
         )
-    return found
+    return session
 
 
 def send_command(
     decisions: DecisionJournal, job: str, what: CommandKind, asked_by: str, parallelism: Mapping[str, int] | None = None
 ) -> LoopCommand:
-    """On the disk when it returns; it is taken in at the loop's next look."""
-    past = find_loop_for(decisions, job, what)
-    check_pin(past, parallelism or {})
+    """Send a command and return it. It is on the disk then.
+
+    Args:
+        decisions: the journal of the loop.
+        job: name of the job.
+        what: the command.
+        asked_by: name of the requester.
+        parallelism: instances by operator, for `pin`.
+
+    Raises:
+        NoLoopError, CommandRefusedError: see `find_loop_for`.
+        InputError: the pinned parallelism is outside its bounds.
+    """
+    session = find_loop_for(decisions, job, what)
+    check_pin(session, parallelism or {})
     return commands.append_command(
         decisions,
         job,
-        advises=past.opening.advise,
+        advises=session.header.advise,
         what=what,
         asked_by=asked_by,
         at=decisions.clock(),
         parallelism=parallelism,
-        taken=past.state.orders.taken,
+        taken=session.state.commands.last_number,
     )
 
 
-def check_pin(past: PastSession, parallelism: Mapping[str, int]) -> None:
-    bounds = past.opening.operators
-    names = list(bounds or past.state.observed or {})
+def check_pin(session: PastSession, parallelism: Mapping[str, int]) -> None:
+    """Raise InputError if an operator does not exist, or its parallelism is outside its bounds."""
+    bounds = session.header.operators
+    names = list(bounds or session.state.observed or {})
     for name, k in parallelism.items():
+        place = f"parallelism.{name}"
         if names and name not in names:
-            near = difflib.get_close_matches(name, names, n=_NEAREST, cutoff=0.5)
-            remedy = f"did you mean {' or '.join(near)}?" if near else f"use one of {join_names(names, _SHOWN)}"
-            raise InputError(f"parallelism.{name}", "names an operator that the job does not have", remedy=remedy)
-        checks.count(f"parallelism.{name}", k)
+            raise InputError(place, "names an operator that the job does not have", remedy=_suggest(name, names))
+        checks.count(place, k)
         least, most = bounds.get(name, (1, k))
         if not least <= k <= most:
-            raise InputError(f"parallelism.{name}", f"is outside of {least} to {most}", seen=k, remedy="pin it within")
+            raise InputError(place, f"is outside [{least}, {most}]", seen=k, remedy="pin it within these bounds")
 
 
-def _check_applies(decisions: DecisionJournal, past: PastSession) -> None:
-    """A loop that acts by itself has nothing left to carry out, unless somebody paused it."""
-    asked = commands.read_commands(decisions, past.opening.job, past.state.orders.taken, advises=past.opening.advise)
-    if not past.opening.advise and past.state.orders.taking_all(asked).standing is None:
-        job = past.opening.job
+def _check_apply(decisions: DecisionJournal, session: PastSession) -> None:
+    # A loop that acts has nothing left to apply, unless it is paused or pinned.
+    job, advises, state = session.header.job, session.header.advise, session.state.commands
+    waiting = commands.read_commands(decisions, job, state.last_number, advises=advises)
+    if not advises and state.accept_all(waiting).standing is None:
         raise CommandRefusedError(
             f"job {job}",
-            "is kept by a loop that carries out what it decides by itself",
-            remedy=f"see what it does: autotrascale status {job}",
+            "has a loop that carries out its decisions by itself",
+            remedy=f"see its state with: autotrascale status {job}",
         )
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=MAX_NEAREST, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"use one of {join_names(names, MAX_LISTED)}"

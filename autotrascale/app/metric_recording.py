@@ -1,7 +1,7 @@
-"""What real jobs are measured at goes into the metric store: each trial of a tuning run, each look of the control loop.
+"""Record measurements of real jobs in the metric store: each trial of a tuning run, each observation of a loop.
 
-A store that fails costs no run anything: that it does is said, and that it works again. Simulated figures are not kept,
-where they would stand among real ones.
+A failing metric store never stops a run: the failure is reported once, and so is the recovery.
+Measurements of simulated jobs are not recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from autotrascale.app.console import note
-from autotrascale.app.stores import METRICS_VARIABLE, NO_STORE
+from autotrascale.app.environment_variables import METRICS
+from autotrascale.app.stores import NO_STORE
 from autotrascale.domain.errors import AuTraScaleError
 from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.domain.snapshot import Snapshot
@@ -35,23 +36,24 @@ class RealOrSimulated(Protocol):
 
 
 @dataclass(frozen=True)
-class _Metrics:
+class _MetricsFile:
     store: StoreSettings
 
 
 def read_metrics_file(path: Path) -> SqliteSettings | InfluxSettings:
-    return read_file(path, _Metrics).store
+    """Return the `store:` section of a file that describes a metric store."""
+    return read_file(path, _MetricsFile).store
 
 
 def find_metrics_file(option: str | None) -> Path | None:
-    """That somebody named."""
-    said = option or os.environ.get(METRICS_VARIABLE)
-    return Path(said) if said and said != NO_STORE else None
+    """Return the file that `--metrics` or the environment names, or None."""
+    name = option or os.environ.get(METRICS)
+    return Path(name) if name and name != NO_STORE else None
 
 
 def choose_metric_store(option: str | None) -> SqliteSettings | InfluxSettings | None:
-    """As somebody said, or the embedded store; None for `none`."""
-    if (option or os.environ.get(METRICS_VARIABLE)) == NO_STORE:
+    """Return the settings of the named store, of ./mlruns/metrics.db if none is named, or None for `none`."""
+    if (option or os.environ.get(METRICS)) == NO_STORE:
         return None
     file = find_metrics_file(option)
     return SqliteSettings() if file is None else read_metrics_file(file)
@@ -59,75 +61,87 @@ def choose_metric_store(option: str | None) -> SqliteSettings | InfluxSettings |
 
 @contextmanager
 def open_metric_recorder(option: str | None, *, journalled: bool = True) -> Iterator[MetricRecorder]:
-    """Where a run is not journalled, its metrics are only kept in a store that somebody named."""
-    named = find_metrics_file(option) is not None
-    meter = MetricRecorder(choose_metric_store(option) if journalled or named else None, named=named)
+    """Open a recorder for the duration of a command.
+
+    Args:
+        option: the value of `--metrics`.
+        journalled: whether the command keeps a journal. Without one only a store that the user named is written to.
+    """
+    is_named = find_metrics_file(option) is not None
+    recorder = MetricRecorder(choose_metric_store(option) if journalled or is_named else None, is_named=is_named)
     try:
-        yield meter
+        yield recorder
     finally:
-        meter.close()
+        recorder.close()
 
 
 class MetricRecorder:
-    """Opens its store when there is a real job to keep metrics of. One that somebody named and that cannot be used is
-    refused; without the usual one a run goes on."""
+    """Writer of measurements. It opens its store at the first measurement of a real job."""
 
     def __init__(
         self,
-        wanted: SqliteSettings | InfluxSettings | None,
+        settings: SqliteSettings | InfluxSettings | None,
         *,
-        named: bool = False,
+        is_named: bool = False,
         clock: Callable[[], int] = time.time_ns,
         tell: Callable[[str], None] = note,
     ) -> None:
-        self._wanted, self._named, self._clock, self._tell = wanted, named, clock, tell
-        self._store: MetricStore | None = None
-        self._trouble = ""
+        """Create a recorder.
 
-    def of(self, what: RealOrSimulated) -> Callable[[Snapshot], None]:
-        """What is to be told of each snapshot of this engine or live job."""
-        return self._keep if not what.simulated and self._opened() else lambda _: None
+        Args:
+            settings: where to record; None records nothing.
+            is_named: whether the user named the store. If so, a store that cannot be opened is an error;
+                otherwise it is reported through `tell` and nothing is recorded.
+            clock: time of a measurement in nanoseconds since 1970.
+            tell: prints a line about failure and recovery.
+        """
+        self._settings, self._is_named, self._clock, self._tell = settings, is_named, clock, tell
+        self._store: MetricStore | None = None
+        self._problem = ""
+
+    def recorder_for(self, source: RealOrSimulated) -> Callable[[Snapshot], None]:
+        """Return a function that records the snapshots of an engine or live job; it does nothing if simulated."""
+        return self._record_snapshot if not source.simulated and self._open() else lambda _: None
 
     def store(self) -> MetricStore | None:
-        """Where metrics are kept, and others' are read; None where there is none."""
-        return self._store if self._opened() else None
+        """Return the open store, for reading measurements of other jobs, or None."""
+        return self._store if self._open() else None
 
-    def keep_windows(self, windows: Iterable[ExecutorWindow]) -> None:
-        """Of an application that is real. A window that is told again is the same points again."""
-        if self._opened():
+    def record_windows(self, windows: Iterable[ExecutorWindow]) -> None:
+        """Record windows of executor use of a real application. Recording a window twice writes the same points."""
+        if self._open():
             for window in windows:
                 self._write(partial(executor_window_to_points, window))
-
-    def _keep(self, snapshot: Snapshot) -> None:
-        self._write(lambda: snapshot_to_points(snapshot, self._clock()))
-
-    def _write(self, points: Callable[[], list[MetricPoint]]) -> None:
-        if self._store is None:
-            return
-        trouble = ""
-        try:
-            self._store.write(points())
-            trouble = self._store.status().problem or ""
-        except AuTraScaleError as error:  # the store's, or of a name that it cannot take
-            trouble = str(error)
-        if bool(trouble) != bool(self._trouble):
-            self._tell(f"metric store: {trouble or 'works again'}")
-        self._trouble = trouble
 
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
             self._store = None
 
-    def _opened(self) -> bool:
-        if self._store is None and self._wanted is not None:
+    def _record_snapshot(self, snapshot: Snapshot) -> None:
+        self._write(lambda: snapshot_to_points(snapshot, self._clock()))
+
+    def _write(self, make_points: Callable[[], list[MetricPoint]]) -> None:
+        if self._store is None:
+            return
+        try:
+            self._store.write(make_points())
+            problem = self._store.status().problem or ""
+        except AuTraScaleError as error:  # raised by the store, or by a job name that it cannot hold
+            problem = str(error)
+        if bool(problem) != bool(self._problem):
+            self._tell(f"metric store: {problem or 'recording again'}")
+        self._problem = problem
+
+    def _open(self) -> bool:
+        if self._store is None and self._settings is not None:
             try:
-                self._store = open_store(self._wanted)
+                self._store = open_store(self._settings)
             except AuTraScaleError as error:
-                if self._named:
+                if self._is_named:
                     raise
-                self._tell(f"metrics are not kept: {error}")
-                self._wanted = None
+                self._tell(f"metrics are not recorded: {error}")
+                self._settings = None
         return self._store is not None
 
 

@@ -1,8 +1,8 @@
-"""Notifications of control loops: what is new is posted to addresses, by a thread of its own.
+"""Notifications about control loops: events are posted to web addresses by a thread.
 
-Nothing here keeps the loop waiting or ends it. News wait in a short queue; each is tried a few times within a deadline.
-An address that does not take them is said once, and again when it does. What is behind the host in an address is a
-secret in most tools, and is never shown.
+The thread neither delays nor ends the loop. Events wait in a short queue, and each is tried a few times before its
+deadline. A target that does not accept events is reported once, and once more when it works again. The part of an
+address behind the host is a secret in most tools and never appears in a message.
 """
 
 from __future__ import annotations
@@ -32,149 +32,189 @@ from autotrascale.domain.errors import InputError
 from autotrascale.validation import read_file
 from autotrascale.views.loop_events import EventKind, LoopCondition, LoopEvent, carry_over, find_events
 
-ALL_OCCASIONS: tuple[EventKind, ...] = ("rescale", "miss", "hold", "down")
+ALL_EVENTS: tuple[EventKind, ...] = ("rescale", "miss", "hold", "down")
 TEMPLATE_NAMES = ("event", "job", "text", "over", "simulated", "latency_seconds", "latency_target", "running")
-MAX_QUEUED = 100
-ATTEMPT_SECONDS, PAUSES = 10.0, (1.0, 5.0)  # of one attempt, and between them
-CLOSING_SECONDS = 5.0  # for what waits when the loop ends
+MAX_QUEUED = 100  # events
+ATTEMPT_SECONDS = 10.0
+PAUSES = (1.0, 5.0)  # seconds between the attempts for one event
+CLOSING_SECONDS = 5.0  # for queued events when the loop ends
 
 
 @dataclass(frozen=True)
 class NotificationTarget:
-    """One address. `url_env` names a variable that holds it, as such an address is mostly a secret."""
+    """One entry of `notify:` in a job file."""
 
-    url: str = ""
-    url_env: str = ""
-    kind: Literal["webhook", "chat"] = "webhook"
-    when: tuple[EventKind, ...] = ALL_OCCASIONS
-    template: str = ""  # of the body (webhook: JSON) or of the text (chat), with $job, $text, …
-    hold_seconds: float = 600.0  # a hold is told of when it has lasted so long
-    token_env: str = ""  # a variable whose content is sent as `Authorization: Bearer …`
+    url: str = ""  # Address to post to. Give exactly one of `url` and `url_env`.
+    url_env: str = ""  # Environment variable that holds the address.
+    kind: Literal["webhook", "chat"] = "webhook"  # A webhook gets all data as JSON, a chat gets `{"text": …}`.
+    when: tuple[EventKind, ...] = ALL_EVENTS  # Events to post.
+    template: str = ""  # JSON body of a webhook or text of a chat, with $job, $text, $event, … filled in.
+    hold_seconds: float = 600.0  # The event `hold` is posted after so many seconds without a decision.
+    token_env: str = ""  # Environment variable that holds a token, sent as `Authorization: Bearer …`.
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.url_env):
-            raise InputError("url", "or url_env is what an address has, one of them", remedy="give one")
+            raise InputError("url", "and url_env exclude each other, and one is required", remedy="give exactly one")
         if self.url:
             check_address("url", self.url)
         checks.positive("hold_seconds", self.hold_seconds)
         if not self.when:
-            raise InputError("when", "is empty: nothing would be told", remedy="use rescale, miss, hold, down")
+            raise InputError("when", "is empty", remedy=f"use some of {', '.join(ALL_EVENTS)}")
         self._check_template()
 
     def _check_template(self) -> None:
-        unknown = [name for name in _names(self.template) if name not in TEMPLATE_NAMES]
+        unknown = [name for name in _find_placeholders(self.template) if name not in TEMPLATE_NAMES]
         if unknown:
             raise InputError(
                 "template",
-                "has a name that there is none of",
+                "has an unknown name",
                 seen=f"${unknown[0]}",
-                remedy=f"use some of ${', $'.join(TEMPLATE_NAMES)}; $$ is a dollar",
+                remedy=f"use ${', $'.join(TEMPLATE_NAMES)}; write $$ for a dollar sign",
             )
         try:
             self.body(LoopEvent("miss", False, "job", False, "text"))
         except ValueError as error:
-            raise InputError("template", f"does not give JSON: {error}", remedy='write {"summary": "$text"}') from None
+            raise InputError("template", f"is not JSON: {error}", remedy='write {"summary": "$text"}') from None
 
     def address(self, environment: Mapping[str, str] = os.environ) -> SplitResult:
+        """Return the address to post to.
+
+        Raises:
+            InputError: the variable is not set, or holds no usable address.
+        """
         url = self.url or environment.get(self.url_env, "")
         if not url:
             raise InputError("notify.url_env", "names a variable that is not set", seen=self.url_env, remedy="set it")
         return check_address(f"notify: {self.url_env or 'url'}", url)
 
     def token(self, environment: Mapping[str, str] = os.environ) -> str:
-        if self.token_env and not environment.get(self.token_env):
+        """Return the bearer token, or "".
+
+        Raises:
+            InputError: the variable is not set.
+        """
+        if not self.token_env:
+            return ""
+        if not environment.get(self.token_env):
             raise InputError(
                 "notify.token_env", "names a variable that is not set", seen=self.token_env, remedy="set it"
             )
-        return environment.get(self.token_env, "") if self.token_env else ""
+        return environment[self.token_env]
 
-    def body(self, told: LoopEvent) -> bytes:
-        """In a template of JSON each value stands between quotes that the template has."""
-        data = told.as_data()
-        plain = {word: _plain(data.get(word)) for word in TEMPLATE_NAMES}
+    def body(self, event: LoopEvent) -> bytes:
+        """Return the JSON to post for `event`. Values in a JSON template are escaped; the template has the quotes.
+
+        Raises:
+            ValueError: the filled-in template is not JSON.
+        """
+        data = event.as_data()
+        values = {name: _format_value(data.get(name)) for name in TEMPLATE_NAMES}
         if self.kind == "chat":
-            text = Template(self.template).substitute(plain) if self.template else told.text
+            text = Template(self.template).substitute(values) if self.template else event.text
             return json.dumps({"text": text}).encode()
         if not self.template:
             return json.dumps(data).encode()
-        escaped = {word: json.dumps(value)[1:-1] for word, value in plain.items()}
+        escaped = {name: json.dumps(value)[1:-1] for name, value in values.items()}
         text = Template(self.template).substitute(escaped)
         json.loads(text)
         return text.encode()
 
 
 @dataclass(frozen=True)
-class _Notify:
+class _NotifyFile:
     notify: tuple[NotificationTarget, ...]
 
 
 def read_notifications(path: Path) -> tuple[NotificationTarget, ...]:
-    """A file that holds nothing but `notify:`."""
-    return read_file(path, _Notify).notify
+    """Return the targets of a file that has only the section `notify:`."""
+    return read_file(path, _NotifyFile).notify
 
 
 def read_targets_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[NotificationTarget, ...]:
+    """Return the targets of the file that AUTOTRASCALE_NOTIFY names, or none."""
     path = environment.get(environment_variables.NOTIFY)
     return read_notifications(Path(path)) if path else ()
 
 
-def check_targets(wanted: Iterable[NotificationTarget]) -> None:
-    """Before anything is started for nothing."""
-    for each in wanted:
-        each.address()
-        each.token()
+def check_targets(targets: Iterable[NotificationTarget]) -> None:
+    """Raise InputError if an address or token is missing, before a loop starts."""
+    for target in targets:
+        target.address()
+        target.token()
 
 
 def check_address(place: str, url: str) -> SplitResult:
-    """None of it is shown."""
+    """Return the parts of `url`. The error names `place` and never shows the address.
+
+    Raises:
+        InputError: `url` is not an http or https address, or holds a user name or password.
+    """
     try:
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        named = parts.username is not None
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        has_user = parts.username is not None
     except ValueError:
-        fine = named = False
-    if not fine or not url.isascii() or not url.isprintable() or " " in url:
-        raise InputError(place, "is no http or https address", remedy="write https://host/path")
-    if named:
-        raise InputError(place, "has a user or a password in it", remedy="send a token, with token_env")
+        is_valid = has_user = False
+    if not is_valid or not url.isascii() or not url.isprintable() or " " in url:
+        raise InputError(place, "is not an http or https address", remedy="write https://host/path")
+    if has_user:
+        raise InputError(place, "holds a user name or password", remedy="send a token with token_env")
     return parts
 
 
 class Notifier:
-    """For one loop, or for a server's. Opened where there is somebody to tell."""
+    """Sender of notifications for one loop, or for all loops of a server."""
 
     def __init__(
         self,
-        wanted: Sequence[NotificationTarget],
+        targets: Sequence[NotificationTarget],
         tell: Callable[[str], None] = note,
         environment: Mapping[str, str] = os.environ,
         pauses: Sequence[float] = PAUSES,
         attempt_seconds: float = ATTEMPT_SECONDS,
     ) -> None:
-        self._targets = [_Target(each, each.address(environment), each.token(environment)) for each in wanted]
+        """Start the sending thread if there are targets.
+
+        Args:
+            targets: where to post.
+            tell: prints a line about a target that fails or works again.
+            environment: holds addresses and tokens.
+            pauses: seconds between the attempts for one event.
+            attempt_seconds: deadline of one attempt.
+
+        Raises:
+            InputError: the environment lacks an address or token.
+        """
+        self._targets = [_Target(each, each.address(environment), each.token(environment)) for each in targets]
         self._tell, self._pauses, self._attempt_seconds = tell, (0.0, *pauses), attempt_seconds
         self._last: dict[str, LoopCondition] = {}  # by job
         self._queue: queue.Queue[tuple[_Target, LoopEvent] | None] = queue.Queue(MAX_QUEUED)
         self._closing = threading.Event()
-        self._dropping = False
-        self._thread = threading.Thread(target=self._work, name="notifications", daemon=True)
+        self._is_dropping = False
+        self._thread = threading.Thread(target=self._send_all, name="notifications", daemon=True)
         if self._targets:
             self._thread.start()
 
-    def saw(self, view: LoopCondition, *, quiet: bool = False) -> None:
-        """At once, whatever becomes of it. `quiet`: it is known, and no news."""
-        before = self._last.get(view.job)
-        view = self._last[view.job] = carry_over(before, view)
-        for target in () if quiet else self._targets:
-            for each in find_events(before, view, target.wanted.hold_seconds):
-                if each.occasion in target.wanted.when:
-                    self._put(target, each)
+    def observe(self, condition: LoopCondition, *, is_quiet: bool = False) -> None:
+        """Queue the events between the last condition of the loop and this one, and return at once.
+
+        Args:
+            condition: the loop now.
+            is_quiet: remember the condition without posting.
+        """
+        before = self._last.get(condition.job)
+        now = self._last[condition.job] = carry_over(before, condition)
+        for target in () if is_quiet else self._targets:
+            for event in find_events(before, now, target.settings.hold_seconds):
+                if event.occasion in target.settings.when:
+                    self._enqueue(target, event)
 
     def forget(self, job: str) -> None:
+        """Forget the last condition of the job's loop."""
         self._last.pop(job, None)
 
     def close(self, within: float = CLOSING_SECONDS) -> None:
-        """What waits is sent, if that does not take long."""
+        """Stop the thread after at most `within` seconds, in which queued events are still sent."""
         if not self._thread.is_alive():
             return
         with suppress(queue.Full):
@@ -182,55 +222,57 @@ class Notifier:
         self._thread.join(within)
         self._closing.set()
 
-    def _put(self, target: _Target, each: LoopEvent) -> None:
+    def _enqueue(self, target: _Target, event: LoopEvent) -> None:
         try:
-            self._queue.put_nowait((target, each))
-            self._dropping = False
+            self._queue.put_nowait((target, event))
+            self._is_dropping = False
         except queue.Full:
-            if not self._dropping:
-                self._tell(f"notifications: {MAX_QUEUED} wait already, what is new is not told")
-            self._dropping = True
+            if not self._is_dropping:
+                self._tell(f"notifications: dropping new events, as {MAX_QUEUED} are waiting already")
+            self._is_dropping = True
 
-    def _work(self) -> None:
-        while (taken := self._queue.get()) is not None:
-            target, each = taken
-            trouble = self._send(target, each)
-            if bool(trouble) != bool(target.trouble) and not self._closing.is_set():
-                self._tell(f"notifications to {target.host}: {trouble or 'work again'}")
-            target.trouble = trouble
+    def _send_all(self) -> None:
+        while (item := self._queue.get()) is not None:
+            target, event = item
+            problem = self._send(target, event)
+            if bool(problem) != bool(target.problem) and not self._closing.is_set():
+                self._tell(f"notifications to {target.host}: {problem or 'working again'}")
+            target.problem = problem
 
-    def _send(self, target: _Target, each: LoopEvent) -> str:
-        """Why it was not taken, if so."""
+    def _send(self, target: _Target, event: LoopEvent) -> str:
+        """Return why the target did not accept the event, or ""."""
         try:
-            trouble, body = "", target.wanted.body(each)
+            problem, body = "", target.settings.body(event)
         except ValueError:
             return "the template does not give JSON: put each $name between quotes"
         for pause in self._pauses:
             if self._closing.wait(pause):
-                return trouble or "the loop has ended"
-            trouble, again = target.post(body, self._attempt_seconds)
-            if not again:
-                return trouble
-        return trouble
+                return problem or "the loop has ended"
+            problem, can_retry = target.post(body, self._attempt_seconds)
+            if not can_retry:
+                return problem
+        return problem
 
 
 class _Target:
-    def __init__(self, wanted: NotificationTarget, address: SplitResult, token: str) -> None:
-        self.wanted, self._address, self._token = wanted, address, token
+    def __init__(self, settings: NotificationTarget, address: SplitResult, token: str) -> None:
+        self.settings, self._address, self._token = settings, address, token
         self.host = f"{address.scheme}://{address.hostname}"
-        self.trouble = ""
+        self.problem = ""
 
     def post(self, body: bytes, within: float) -> tuple[str, bool]:
-        """Why it was not taken, and whether it is worth another attempt. A redirection is not followed: it would take
-        what is posted to somewhere that nobody named."""
-        where, until = self._address, time.monotonic() + within
-        path = (where.path or "/") + (f"?{where.query}" if where.query else "")
+        """Return why the target did not accept the body ("" if it did), and whether another attempt makes sense.
+
+        A redirection is not followed: it would post the data to an address that the user did not name.
+        """
+        address, deadline = self._address, time.monotonic() + within
+        path = (address.path or "/") + (f"?{address.query}" if address.query else "")
         headers = {"Content-Type": "application/json", "User-Agent": f"autotrascale/{__version__}"}
         headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        connection = self._connection(within)
+        connection = self._connect(within)
         try:
             connection.request("POST", path, body, headers)
-            status = _status(connection, until)
+            status = _read_status(connection, deadline)
         except (OSError, http.client.HTTPException, ValueError) as error:
             return f"not reached: {type(error).__name__}", True
         finally:
@@ -239,16 +281,16 @@ class _Target:
             return "", False
         return f"refused with status {status}", status in (408, 429) or status >= 500
 
-    def _connection(self, within: float) -> http.client.HTTPConnection:
+    def _connect(self, within: float) -> http.client.HTTPConnection:
         host, port = self._address.hostname or "", self._address.port
         if self._address.scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=within, context=ssl.create_default_context())
         return http.client.HTTPConnection(host, port, timeout=within)
 
 
-def _status(connection: http.client.HTTPConnection, until: float) -> int:
-    """A server that answers a byte at a time is let go, too: the socket is shut when the time is over."""
-    timer = threading.Timer(max(0.0, until - time.monotonic()), _shut, (connection,))
+def _read_status(connection: http.client.HTTPConnection, deadline: float) -> int:
+    # A socket timeout restarts with each byte. The timer ends a server that answers one byte at a time.
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), _shut_down, (connection,))
     timer.start()
     try:
         return connection.getresponse().status
@@ -256,22 +298,22 @@ def _status(connection: http.client.HTTPConnection, until: float) -> int:
         timer.cancel()
 
 
-def _shut(connection: http.client.HTTPConnection) -> None:
+def _shut_down(connection: http.client.HTTPConnection) -> None:
     if connection.sock is not None:
         with suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _names(template: str) -> Iterable[str]:
-    for found in re.finditer(Template.pattern, template):
-        name = found["named"] or found["braced"]
+def _find_placeholders(template: str) -> Iterable[str]:
+    for match in re.finditer(Template.pattern, template):
+        name = match["named"] or match["braced"]
         if name:
             yield name
-        elif found["escaped"] is None:
+        elif match["escaped"] is None:
             yield "…"
 
 
-def _plain(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {k}" for name, k in value.items())
     return "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)

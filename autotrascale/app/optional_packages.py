@@ -1,4 +1,4 @@
-"""Which extra of this package brings which module: what is missing is said with the way to get it."""
+"""Missing Python packages: name the extra of `pip install autotrascale[…]` that brings each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from autotrascale.domain.errors import InputError
 
-# What comes with the package itself, and is missing only where it was installed without its dependencies.
-_CORE = (
+# Import names of the required dependencies. One is missing only after `pip install --no-deps`.
+CORE_MODULES = (
     "numpy",
     "scipy",
     "sklearn",
@@ -21,7 +21,7 @@ _CORE = (
     "rich",
     "packaging",
 )
-_EXTRAS = {
+EXTRA_MODULES = {
     "spark": ("pyspark", "py4j", "pyarrow", "pandas", "msgspec", "psutil"),
     "mlflow": ("mlflow",),
     "influxdb": ("influxdb_client", "urllib3"),
@@ -38,23 +38,23 @@ _EXTRAS = {
         "fastapi_offline",
     ),
 }
-_EXTRA_OF = {module: extra for extra, modules in _EXTRAS.items() for module in modules}
+EXTRA_BY_MODULE = {module: extra for extra, modules in EXTRA_MODULES.items() for module in modules}
 
 
 def explain_missing_package(error: ModuleNotFoundError) -> InputError | None:
-    """None where neither this package nor an extra brings it: that is a mistake of ours, or of the user's own code."""
+    """Return the error with a `pip install` remedy, or None if the module belongs to no dependency of AuTraScale."""
     module = (error.name or "").partition(".")[0]
-    if module in _CORE:
-        return InputError("this program", f"lacks a package of its own: {module}", remedy="pip install autotrascale")
-    if module not in _EXTRA_OF:
+    if module in CORE_MODULES:
+        return InputError("installation", f"lacks the package {module}", remedy="pip install autotrascale")
+    if module not in EXTRA_BY_MODULE:
         return None
     return InputError(
-        "this verb",
-        f"needs a package that is not installed: {module}",
-        remedy=f"pip install 'autotrascale[{_EXTRA_OF[module]}]'",
+        "installation",
+        f"lacks the package {module}, which this verb needs",
+        remedy=f"pip install 'autotrascale[{EXTRA_BY_MODULE[module]}]'",
     )
 
 
 def list_missing_core_packages() -> list[str]:
-    """By the names under which they are imported."""
-    return [module for module in _CORE if find_spec(module) is None]
+    """Return the import names of required packages that are not installed."""
+    return [module for module in CORE_MODULES if find_spec(module) is None]

@@ -1,5 +1,7 @@
-"""The job file of a program that is adopted: what is wanted of it, and how many executors it may have. How it runs is
-its own affair: its master, its arguments and its settings are those that it is started with."""
+"""Job file of an adopted program: its latency targets and the number of executors it may have.
+
+Master, arguments and configuration are those of the program's own command line.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,28 @@ from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.migration.rescale_mode import RescaleMode
 from autotrascale.tuning import TuningSettings
 
-# Executors come and go without a standstill: a program is changed more often and for less than a job that stops.
+# Executors are added and removed without a standstill, so the loop acts more often and for smaller gains than for a job
+# that stops to rescale.
 DEFAULT_KNOBS = Knobs(interval_seconds=15.0, running_seconds=60.0, scale_down_delay_seconds=600.0)
 DEFAULT_PLANNING = PlanningSettings(horizon_seconds=900.0, review_seconds=600.0, worth=0.05)
 DEFAULT_AUTOSCALE = AutoscaleSection(rescales_per_day=48)
-OPERATOR = "executors"  # the only one that a program is measured by
+OPERATOR = "executors"  # a query is planned as a job of one operator, whose instances are executors
 MAX_EXECUTORS = 100_000
 
 
 @dataclass(frozen=True)
 class ExecutorBounds:
-    """How many the application may have, all its queries together."""
+    """Number of executors that the application may have, for all its queries together."""
 
-    maximum: int
-    minimum: int = 1
+    maximum: int  # Most executors.
+    minimum: int = 1  # Fewest executors.
 
     def __post_init__(self) -> None:
         checks.count("minimum", self.minimum)
         checks.count("maximum", self.maximum)
         if self.maximum > MAX_EXECUTORS:
             raise InputError(
-                "maximum",
-                f"is above {MAX_EXECUTORS:,}, more than any cluster has",
-                seen=self.maximum,
-                remedy="give what yours has",
+                "maximum", f"is above {MAX_EXECUTORS:,}", seen=self.maximum, remedy="give the size of the cluster"
             )
         if self.maximum < self.minimum:
             raise InputError(
@@ -61,14 +61,12 @@ class ExecutorBounds:
 
 @dataclass(frozen=True)
 class ProgramSettings:
-    """The `program:` section. `cores` of one executor, where it shall be another number than the cluster gives; `price`
-    of an executor for an hour, in whatever money; `rescale`: whether another query may be made ready while one runs on,
-    and take over from it."""
+    """Section `program:` of a program's job file."""
 
-    executors: ExecutorBounds
-    cores: int | None = None
-    price: float | None = None
-    rescale: RescaleMode = "in-place"
+    executors: ExecutorBounds  # Number of executors that the application may have.
+    cores: int | None = None  # Cores of an executor, if they differ from the cluster's answer.
+    price: float | None = None  # Price of an executor for one hour, in any currency.
+    rescale: RescaleMode = "in-place"  # How state moves to another number of partitions.
 
     def __post_init__(self) -> None:
         if self.cores is not None:
@@ -78,110 +76,116 @@ class ProgramSettings:
 
 @dataclass(frozen=True)
 class QuerySettings:
-    """What is wanted of one query of the program, where it is not what is wanted of all."""
+    """Settings of one query, which override those of the program."""
 
-    target: Target
+    target: Target  # Latency target of this query.
 
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """Without a `target` it is learned from what the program holds, for each query that `queries` does not name."""
+    """Job file of an adopted program."""
 
-    job: str
-    program: ProgramSettings
-    target: Target | None = None
-    queries: Mapping[str, QuerySettings] = field(default_factory=dict)
-    manager: Knobs = field(default_factory=Knobs)
-    autoscale: AutoscaleSection = field(default_factory=AutoscaleSection)
-    notify: tuple[NotificationTarget, ...] = ()
-    services: Mapping[str, Service] = field(default_factory=dict)
-    sizes: SizesSection | None = None  # given: with --apply it is relaunched when its executors are of a wrong size
-    version: Literal[1] = 1
+    job: str  # Name of the program, under which its decisions and models are kept.
+    program: ProgramSettings  # Executors and rescaling.
+    target: Target | None = None  # Latency target of all queries; without it, each query's present latency is learned.
+    queries: Mapping[str, QuerySettings] = field(default_factory=dict)  # Settings of single queries, by query name.
+    manager: Knobs = field(default_factory=Knobs)  # Guards of the control loop.
+    autoscale: AutoscaleSection = field(default_factory=AutoscaleSection)  # Planning of the control loop.
+    notify: tuple[NotificationTarget, ...] = ()  # Where to post events of the loop.
+    services: Mapping[str, Service] = field(
+        default_factory=dict
+    )  # External services whose latency is watched, by name.
+    sizes: SizesSection | None = None  # Executor sizing; with --apply the program is relaunched with other sizes.
+    version: Literal[1] = 1  # Version of the file format.
 
     def __post_init__(self) -> None:
         if not self.job:
             raise InputError("job", "is empty", remedy="name the job")
         if "" in self.queries:
-            raise InputError("queries", "name a query that has no name", remedy="use the names that the program gives")
+            raise InputError("queries", "has a query without a name", remedy="use the names that the program sets")
         for knob, operator in self.manager.named_operators:
             if operator != OPERATOR:
                 raise InputError(
                     f"manager.{knob}",
                     "names an operator that a program does not have",
                     seen=operator,
-                    remedy=f"use {OPERATOR}: it is the only one",
+                    remedy=f"use {OPERATOR}, its only operator",
                 )
         if self.autoscale.trace != RateTrace():
-            raise InputError(
-                "autoscale.trace", "is the input of a simulated job, and a program has its own", remedy="remove it"
-            )
+            raise InputError("autoscale.trace", "applies to simulated jobs only", remedy="remove it")
 
     @property
     def tuning(self) -> TuningSettings:
-        """Nothing of it is for a program to choose."""
+        """Settings of tuning, which a program's file cannot change."""
         return TuningSettings()
 
-    def filled_in(self) -> ProgramFile:
-        """As its loops take it: what the file leaves open is as it usually is for a program."""
+    def with_defaults(self) -> ProgramFile:
+        """Return the file with the defaults of a program's control loop."""
         planning = fill_defaults(self.autoscale.planning, DEFAULT_PLANNING)
         autoscale = replace(fill_defaults(self.autoscale, DEFAULT_AUTOSCALE), planning=planning)
         return replace(self, manager=fill_defaults(self.manager, DEFAULT_KNOBS), autoscale=autoscale)
 
-    def target_of(self, query: str) -> Target | None:
-        """The query's own, else the one for all, if any."""
-        wishes = self.queries.get(query)
-        return self.target if wishes is None else wishes.target
+    def target_for(self, query: str) -> Target | None:
+        """Return the query's own target, else the target of all queries, else None."""
+        settings = self.queries.get(query)
+        return self.target if settings is None else settings.target
 
-    def aiming_at(self, target: Target, query: str = "") -> ProgramFile:
-        """With this target for one query, or for all that have none of their own."""
+    def with_target(self, target: Target, query: str = "") -> ProgramFile:
+        """Return the file with a target for `query`, or for all queries without a target of their own."""
         if not query:
             return replace(self, target=target)
         return replace(self, queries={**self.queries, query: QuerySettings(target)})
 
-    def of_query(self, name: str, target: Target, rate: float = 0.0) -> Job:
-        """One query of the program, as a job of one operator."""
+    def query_job(self, query: str, target: Target, rate: float = 0.0) -> Job:
+        """Return one query as a job of one operator, with `rate` in records/s."""
         bounds = self.program.executors
         topology = Topology({OPERATOR: Operator(minimum=bounds.minimum)})
-        return Job(f"{self.job}.{name}" if name else self.job, topology, bounds.maximum, {OPERATOR: rate}, target)
+        name = f"{self.job}.{query}" if query else self.job
+        return Job(name, topology, bounds.maximum, {OPERATOR: rate}, target)
 
 
 def read_program_file(path: Path) -> ProgramFile:
+    """Return the job file at `path`, with the overrides of the environment."""
     return read_with_overrides(path, ProgramFile)
 
 
-def render_program_file(file: ProgramFile, remarks: Mapping[str, str] | None = None) -> str:
-    """The YAML that `read_program_file` reads as the same again; what stands at its default is left out. `remarks` are
-    comments before sections, such as where a target comes from."""
-    data = {"version": file.version, **_plain(file)}
+def render_program_file(file: ProgramFile, comments: Mapping[str, str] | None = None) -> str:
+    """Return YAML from which `read_program_file` reads an equal file. Values at their default are omitted.
+
+    Args:
+        file: the job file.
+        comments: text to write above a section, by the section's name.
+    """
+    data = {"version": file.version, **_changed_values(file)}
     parts = []
     for name, value in data.items():
-        if said := (remarks or {}).get(name):
-            parts.append("".join(f"# {line}\n" for line in said.splitlines()))
-        lines = None if isinstance(value, dict) else False  # what is innermost in one line
-        parts.append(_dumped({name: value}, lines))
+        if comment := (comments or {}).get(name):
+            parts.append("".join(f"# {line}\n" for line in comment.splitlines()))
+        flow_style = None if isinstance(value, dict) else False  # None: innermost collections in one line
+        parts.append(_dump_yaml({name: value}, flow_style))
     return "".join(parts)
 
 
-def _dumped(data: dict[str, Any], flow: bool | None) -> str:
-    """YAML writes some characters as they are and reads them as something else: those are written by their numbers."""
-    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=flow)
+def _dump_yaml(data: dict[str, Any], flow_style: bool | None) -> str:
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=flow_style)
     if text.replace("\n", "").isprintable():
         return text
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=False, default_flow_style=flow)
+    # YAML reads some unprintable characters back as others, so they are escaped.
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=False, default_flow_style=flow_style)
 
 
-def _plain(value: Any) -> Any:
-    """Of a dataclass the fields that differ from their defaults."""
+def _changed_values(value: Any) -> Any:
+    """Return plain data for YAML, with only those fields of a dataclass that differ from their default."""
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _changed_values(each) for name, each in value.items()}
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_changed_values(each) for each in value]
     if not is_dataclass(value):
         return value
-    found = {}
+    changed = {}
     for each in fields(value):
         held = getattr(value, each.name)
-        usual = each.default_factory() if callable(each.default_factory) else each.default
-        if held != usual:
-            found[each.name] = _plain(held)
-    return found
+        default = each.default_factory() if callable(each.default_factory) else each.default
+        if held != default:
+            changed[each.name] = _changed_values(held)
+    return changed

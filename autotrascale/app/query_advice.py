@@ -1,4 +1,4 @@
-"""What was measured of one query of an application → advice on Spark's settings, for the verbs that give it."""
+"""Advice for one query of an adopted program: where the time of a batch goes, and which Spark settings to change."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from autotrascale.plan.sizing.settings_advice import LIMITS, CurrentSettings, Se
 from autotrascale.plan.sizing.sizing import Unsized, size
 from autotrascale.views import settings_advice as views
 
-MIN_BATCHES = 5  # batches that say anything
+MIN_BATCHES = 5  # for a snapshot
 
 
 @dataclass(frozen=True)
 class QueryAdvice:
-    """`advice` is None where `why` says what was not measured."""
+    """Measurements of a query and the advice. Without advice, `why` says which measurement is missing."""
 
     snapshot: Snapshot | None
     stages: tuple[StageTime, ...] = ()
@@ -32,53 +32,55 @@ class QueryAdvice:
     why: str = ""
 
     @property
-    def held(self) -> bool:
-        """Whether its target was, as it ran."""
+    def target_held(self) -> bool:
+        """Whether the measured latency met the target."""
         if self.snapshot is None or self.advice is None:
             return False
         target = self.advice.target
-        seen = self.snapshot.latency_seconds.of(target.statistic)
-        return seen is not None and seen <= target.latency_seconds
+        latency = self.snapshot.latency_seconds.of(target.statistic)
+        return latency is not None and latency <= target.latency_seconds
 
 
 @dataclass(frozen=True)
 class QueryAdviceReport:
-    """Where the time of a query's batches goes, and what to set: for people, or for programs."""
+    """Advice for printing. `price` is that of an executor for one hour."""
 
     query: str
-    found: QueryAdvice
+    result: QueryAdvice
     sources: Sequence[SourcePartitions] = ()
-    price: float | None = None  # of an executor hour
+    price: float | None = None
 
     def show(self) -> None:
-        if self.found.stages:
+        """Print the report for people."""
+        if self.result.stages:
             say(f"\n{self.query}: where the time of a batch goes")
-            print_table(views.STAGE_COLUMNS, views.stage_rows(self.found.stages))
+            print_table(views.STAGE_COLUMNS, views.stage_rows(self.result.stages))
         for source in self.sources:
             say(f"reads {views.format_source(source)}")
-        advice = self.found.advice
+        advice = self.result.advice
         if advice is None:
-            if self.found.why:
-                say(f"{self.query}: no settings are advised: {self.found.why}")
+            if self.result.why:
+                say(f"{self.query}: no advice: {self.result.why}")
             return
         for line in views.advice_lines(advice, price=self.price):
             say(line)
-        if pasted := views.spark_submit_arguments(advice.settings):
-            say(f"spark-submit {pasted} …")
+        if arguments := views.spark_submit_arguments(advice.settings):
+            say(f"spark-submit {arguments} …")
         for line in views.program_lines(advice.settings):
             say(f"in the program: {line}")
 
     def as_data(self) -> dict[str, Any]:
-        """`advice` is null where `why` says what was not measured, or where there was no target."""
+        """Return the report as plain data. `advice` is null if a measurement (`why`) or the target is missing."""
+        advice = self.result.advice
         return {
             "job": self.query,
-            "stages": [asdict(stage) | {"true_rate": stage.true_rate} for stage in self.found.stages],
+            "stages": [asdict(stage) | {"true_rate": stage.true_rate} for stage in self.result.stages],
             "sources": [
                 asdict(source) | {"waiting": source.waiting, "lag_seconds": source.lag_seconds}
                 for source in self.sources
             ],
-            "advice": None if self.found.advice is None else views.advice_as_data(self.found.advice, price=self.price),
-            "why": self.found.why,
+            "advice": None if advice is None else views.advice_as_data(advice, price=self.price),
+            "why": self.result.why,
         }
 
 
@@ -88,34 +90,44 @@ def advise_query(
     executors: Mapping[str, RunningExecutor],
     conf: Mapping[str, str],
     target: Target,
-    most: int,
-    options: Mapping[str, str] | None = None,
-    own: Mapping[str, int] | None = None,
+    max_executors: int,
+    source_options: Mapping[str, str] | None = None,
+    stage_partitions: Mapping[str, int] | None = None,
 ) -> QueryAdvice:
-    """`conf` is what the application was started with; `most`, up to how many executors it may have; `options` are
-    those of its source, by names in lower case, where they are known; `own`, the numbers of stages that
-    are marked with one."""
+    """Return measurements of a query, and advice on Spark settings.
+
+    Args:
+        name: name of the query.
+        batches: recent batches.
+        executors: running executors, by id.
+        conf: Spark configuration of the application.
+        target: latency target.
+        max_executors: most executors that the application may have.
+        source_options: options of the query's source by lower-case name; None: unknown.
+        stage_partitions: partitions of stages that the program marks with a number.
+    """
     if len(batches) < MIN_BATCHES:
-        return QueryAdvice(None, why=f"{len(batches)} batches were seen, and it takes {MIN_BATCHES} to say anything")
-    snapshot, stages = measured.take_query_snapshot(name, batches, executors, most), measured.measure_stages(batches)
+        return QueryAdvice(None, why=f"{len(batches)} batches ended, and advice needs at least {MIN_BATCHES}")
+    snapshot = measured.take_query_snapshot(name, batches, executors, max_executors)
+    stages = measured.measure_stages(batches)
     if snapshot is None:
-        return QueryAdvice(None, stages, why="nothing in the event log says at what rate records arrive")
+        return QueryAdvice(None, stages, why="the event log does not contain the input rate")
     cores, sized = measured.mean_cores(executors), size(snapshot)
-    found = None if cores is None or isinstance(sized, Unsized) else build_workload(sized, stages, cores)
-    if found is None or cores is None:
-        return QueryAdvice(snapshot, stages, why="the event log does not say what work the executors did")
+    workload = None if cores is None or isinstance(sized, Unsized) else build_workload(sized, stages, cores)
+    if workload is None or cores is None:
+        return QueryAdvice(snapshot, stages, why="the event log does not contain the work of the executors")
     source = measured.find_source_kind(batches)
-    limit = "" if source is None or options is None else options.get(LIMITS[source].lower(), "")
-    today = CurrentSettings(
+    limit = "" if source is None or source_options is None else source_options.get(LIMITS[source].lower(), "")
+    current = CurrentSettings(
         QuerySetup(len(executors), max(1, round(cores)), trigger_seconds=measured.estimate_trigger_seconds(batches)),
         conf.get("spark.master", "local"),
         conf,
         source,
-        stages=own or {},
+        stages=stage_partitions or {},
         limit=int(limit) if limit.isdecimal() else None,
-        limit_known=options is not None,
+        limit_known=source_options is not None,
         unit_records=1.0 if source == "kafka" else None,
         measured_latency=snapshot.latency_seconds.of(target.statistic),
         measured_batch=snapshot.batch_seconds,
     )
-    return QueryAdvice(snapshot, stages, advise(found, today, target, most))
+    return QueryAdvice(snapshot, stages, advise(workload, current, target, max_executors))

@@ -1,14 +1,13 @@
-"""A job of ours under its control loop, whose executors are judged beside it: what is wrong with their sizes is said
-with what to set, and where they may be changed the job is relaunched, between two looks or right after a rescale.
+"""Own job whose executor sizes are judged beside its control loop, and changed by a relaunch where that is allowed.
 
-Its slots are the loop's to plan, by the job file's `p_max`; sizes change the memory of an executor alone.
+A relaunch takes place between two observations or right after a rescale. The control loop plans the slots, by the job
+file's `p_max`. Sizing changes the memory of an executor only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from autotrascale.analyze.executor_conf import ExecutorConf
 from autotrascale.analyze.executor_usage import ExecutorUsage
@@ -17,49 +16,70 @@ from autotrascale.app.executor_sizing import LiveSizing
 from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.relauncher import LaunchView, Relauncher, StopResult
 from autotrascale.app.sizes_section import SizesSection
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import AuTraScaleError, RunLostError
+from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live_job import LiveJob, Observation, RescaleResult
+from autotrascale.execute.live_job import LiveJob
 from autotrascale.execute.spark.common.launches import NextLaunch
+from autotrascale.loop import LoopLease
 from autotrascale.monitor.service_latency import Service
 
-# Of Spark's names those that the engine sets itself; the others are in the `conf` of a job file.
-_IN_JOB_FILE = {"spark.driver.memory": "spark.driver_memory", "spark.master": "spark.master"}
+# Spark settings that have a key of their own in a job file. All others are keys of `spark.conf`.
+JOB_FILE_KEYS = {"spark.driver.memory": "spark.driver_memory", "spark.master": "spark.master"}
 
 
 class MeasuredLiveJob(LiveJob, Protocol):
+    """A live job with measured executors."""
+
     @property
-    def use(self) -> ExecutorUsage:
-        """Of its executors, as they are now."""
-        ...
+    def use(self) -> ExecutorUsage: ...
 
 
 class RelaunchableLiveJob(MeasuredLiveJob, LaunchView, Protocol):
+    """A live job that can be relaunched with other settings."""
+
     def relaunch(self, following: NextLaunch) -> StopResult:
-        """Returns when it runs again, with these settings or those of before, or does not."""
+        """Return when the job runs again, with the new or the former settings, or does not come up."""
         ...
 
 
-class SizedLiveJob:
+class SizedLiveJob(Closeable):
+    """A live job with sizing. It passes all calls of the control loop on to the job."""
+
     def __init__(
         self,
         live: MeasuredLiveJob,
-        sized: RelaunchableLiveJob | None,
+        relaunchable: RelaunchableLiveJob | None,
         section: SizesSection,
         services: Mapping[str, Service],
-        around: CommandContext,
-        check_ours: Callable[[bool], None],
+        context: CommandContext,
+        lease: LoopLease,
         tell: Callable[[str], None] = note,
     ) -> None:
-        """`sized`: the same job, where it may be relaunched; `check_ours` raises when another process keeps it."""
+        """Create the sizing of `live`.
+
+        Args:
+            live: the job.
+            relaunchable: the same job if it may be relaunched, else None.
+            section: settings of sizing.
+            services: external services whose latency is watched, by name.
+            context: stores of the command.
+            lease: the right to change the job.
+            tell: prints a line.
+        """
         self.live, self.simulated, self.moves, self.executors = live, live.simulated, 0, 0
-        self.held: Callable[[], str] = str  # why people want it left alone, if they do
-        self._check_ours, self._tell, self._told = check_ours, tell, ""
-        self._sized = sized
-        self._sizes = LiveSizing(around, services, tell, section.how(), acts=sized is not None, setting=to_job_file_key)
-        self._relaunching = None
-        if sized is not None:
-            self._relaunching = Relauncher(sized, section, self._sizes, tell, held=lambda: self.held())
+        self.explain_hold: Callable[[], str] = str  # returns why the user wants no relaunch now, or ""
+        self._lease, self._tell, self._last_problem = lease, tell, ""
+        self._relaunchable = relaunchable
+        can_relaunch = relaunchable is not None
+        settings = section.to_settings()
+        self._sizes = LiveSizing(context, services, tell, settings, can_relaunch=can_relaunch, to_key=to_job_file_key)
+        self._relauncher = None
+        if relaunchable is not None:
+            self._relauncher = Relauncher(
+                relaunchable, section, self._sizes, tell, explain_hold=lambda: self.explain_hold()
+            )
 
     @property
     def name(self) -> str:
@@ -76,17 +96,19 @@ class SizedLiveJob:
     def start(self, parallelism: Mapping[str, int]) -> Observation:
         return self.live.start(parallelism)
 
-    def look(self) -> Observation:
-        look = self.live.look()
-        return self.live.look() if look.running is not None and self._turned() else look
+    def observe(self) -> Observation:
+        """Return an observation. If sizing relaunched the job, it is one of the new launch."""
+        observation = self.live.observe()
+        was_relaunched = observation.running is not None and self._judge_sizes()
+        return self.live.observe() if was_relaunched else observation
 
     def rescale(self, parallelism: Mapping[str, int]) -> RescaleResult:
-        """A relaunch that waits for its part of the day goes with it: it stands still anyway."""
-        done = self.live.rescale(parallelism)
-        self.moves += done.standstill_seconds > 0
-        if done.done:
-            self._turned()
-        return done
+        """Rescale the job. A relaunch that waits for its time of day follows: the job stands still anyway."""
+        result = self.live.rescale(parallelism)
+        self.moves += result.standstill_seconds > 0
+        if result.done:
+            self._judge_sizes()
+        return result
 
     def wait(self, seconds: float) -> None:
         self.live.wait(seconds)
@@ -94,46 +116,38 @@ class SizedLiveJob:
     def close(self) -> None:
         self.live.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    # -- as a host of relaunches ---------------------------------------------------------------------------------------
+    # -- host of relaunches --------------------------------------------------------------------------------------------
 
     @property
     def conf(self) -> ExecutorConf:
         return self.live.use.conf
 
     def relaunch(self, following: NextLaunch) -> StopResult:
-        assert self._sized is not None
-        self._check_ours(True)
-        return self._sized.relaunch(following)
+        assert self._relaunchable is not None
+        self._lease.check(is_change=True)
+        return self._relaunchable.relaunch(following)
 
     def scale_to(self, executors: int) -> None:
-        """It begins with all that it had."""
+        """Do nothing: an own job starts with all its executors."""
 
-    def _turned(self) -> bool:
-        """Whether it was relaunched. What is the matter with its sizes, or with where they are written down, is no
-        reason to leave the job alone."""
+    def _judge_sizes(self) -> bool:
+        """Return whether the job was relaunched. A problem with sizes or their journal does not stop the loop."""
         try:
-            self._sizes.saw(self.live.use, elastic=True)
-            relaunched = self._relaunching is not None and self._relaunching.turn(self)
-            if relaunched and self._relaunching is not None:
-                self._relaunching.turn(self)  # what became of it
+            self._sizes.observe(self.live.use, elastic=True)
+            relauncher = self._relauncher
+            was_relaunched = relauncher is not None and relauncher.relaunch_if_due(self)
+            if was_relaunched and relauncher is not None:
+                relauncher.relaunch_if_due(self)  # records the result
         except RunLostError:
             raise
         except AuTraScaleError as problem:
-            if str(problem) != self._told:
+            if str(problem) != self._last_problem:
                 self._tell(f"sizes: {problem}")
-            self._told = str(problem)
+            self._last_problem = str(problem)
             return False
-        return relaunched
+        return was_relaunched
 
 
 def to_job_file_key(name: str) -> str:
-    """Where a job file of ours has a setting of Spark's."""
-    return _IN_JOB_FILE.get(name, f"spark.conf.{name}")
+    """Return the key of a job file that holds the Spark setting `name`."""
+    return JOB_FILE_KEYS.get(name, f"spark.conf.{name}")

@@ -1,39 +1,37 @@
-"""A tuning run from start to end with its journal, its warm start and its model: what `tune` and `runs resume` do.
+"""A tuning run from start to end: lock the job, choose models to start from, run trials, keep a journal and the model.
 
-Nothing here prints; who calls gives the functions that do.
+`tune`, `runs resume` and the run queue of the server use it. Nothing here prints: the caller passes a `RunListener`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import yaml
+from typing import TYPE_CHECKING, cast
 
 from autotrascale.app import unit_warnings
 from autotrascale.app.job_file import EngineName, JobFile
-from autotrascale.app.job_file_overrides import apply_overrides
+from autotrascale.app.job_file_changes import check_job_file_unchanged, check_operators_unchanged, read_job_content
 from autotrascale.app.metric_recording import NO_RECORDER, MetricRecorder
 from autotrascale.app.warm_start import WarmStart, choose_warm_start, describe_wanted_model
-from autotrascale.domain.errors import InputError, RunLostError
+from autotrascale.domain.errors import RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.domain.trial import Sink
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import job_lock, requested_by
-from autotrascale.knowledge.lease import Lease, ShowMessage
+from autotrascale.knowledge.lease import Lease
 from autotrascale.knowledge.mlflow_store import STORE_RETRY, MlflowStore
 from autotrascale.knowledge.model_card import ModelCard, StoredModel
 from autotrascale.knowledge.model_library import ModelLibrary
 from autotrascale.knowledge.run_history import find_run, read_opening
 from autotrascale.knowledge.run_journal import RunJournal, lock_run_to_resume
 from autotrascale.knowledge.run_json import ModelSource, RunOpening
-from autotrascale.plan.policies import OURS
+from autotrascale.knowledge.store_retry import ShowMessage
+from autotrascale.plan.policies.registry import OURS
 from autotrascale.tuning import Outcome, ReportProgress, TuningProgress, TuningSettings, tune
-from autotrascale.validation import read_text, validate
+from autotrascale.validation import validate
 from autotrascale.views import notebook
 from autotrascale.views.verdict import summarize_outcome
 
@@ -41,12 +39,23 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 REPORT_FILE = "report.html"
-_SHOWN = 5  # differences of a changed job file
 
 
 @dataclass(frozen=True)
 class TuningRequest:
-    """A new run, as it was asked for."""
+    """A request for a new run.
+
+    Args:
+        file: the job file.
+        path: where the job file was read from.
+        engine: the engine that runs the trials.
+        settings: settings of the search.
+        rate: input rate of all sources together, records/s; None: the job file's rates.
+        warm_start: `auto`, `none`, or the name of a model to start from.
+        queued: id of the run if it waited in a server's queue.
+        sink: where the output of trials goes; None: as the job file says.
+        policy: the scaling policy; None: the job file's.
+    """
 
     file: JobFile
     path: Path
@@ -54,87 +63,103 @@ class TuningRequest:
     settings: TuningSettings
     rate: float | None = None
     warm_start: str = "auto"
-    queued: str | None = None  # the run that has been waiting for its turn, when there is one
-    sink: Sink | None = None  # where the output of trials goes, when not where the job file says
-    policy: str | None = None  # who decides, when not whom the job file names
-
-    def opened(self) -> JobFile:
-        return self.file.writing_to(self.sink)
+    queued: str | None = None
+    sink: Sink | None = None
+    policy: str | None = None
 
 
 @dataclass(frozen=True)
 class RunListener:
-    """What is said on the way: before the first trial, about each trial, about a run that did not get through, and
-    while somebody else's silence is watched."""
+    """Functions that a run calls on its way.
 
-    opening: Callable[[Job, Sink | None, WarmStart], None]  # the sink: none of a simulated job
-    progress: ReportProgress
-    unfinished: Callable[[str], None]
-    trouble: Callable[[str], None] = lambda _: None  # what had better be known: of the store, of units
-    waiting: ShowMessage | None = None  # None: whoever is silent counts as alive
+    Args:
+        on_start: before the first trial, with the job, its sink (None if simulated) and the warm start.
+        on_progress: before and after each trial.
+        on_unfinished: when the run ends by an error or interrupt, with its id.
+        warn: about the store and about unlikely units.
+        on_wait: while a silent process holds the job's lock; None treats a silent process as alive.
+    """
+
+    on_start: Callable[[Job, Sink | None, WarmStart], None]
+    on_progress: ReportProgress
+    on_unfinished: Callable[[str], None]
+    warn: Callable[[str], None] = lambda _: None
+    on_wait: ShowMessage | None = None
 
 
 @dataclass(frozen=True)
 class TuningResult:
+    """The result of a run.
+
+    Args:
+        outcome: the configurations tried, and the best.
+        run_id: id of the run in the store.
+        model: the stored model, if the run met its target.
+        warm_start: one line for each choice of a model to start from.
+        cold: the model to compare with: same target, another rate, started from nothing.
+        sink: where the output of trials went; None for a simulated job.
+        output_records: number of output records of this process, if known.
+    """
+
     outcome: Outcome
     run_id: str | None = None
     model: StoredModel | None = None
     warm_start: tuple[str, ...] = ()
-    cold: ModelSource | None = None  # of the models it started from, the nearest that was made from nothing
-    sink: Sink | None = None  # where output went, of a real job, and how much of it where that is known
+    cold: ModelSource | None = None
+    sink: Sink | None = None
     output_records: int | None = None
 
 
 def start(
-    asked: TuningRequest, store: MlflowStore | None, listener: RunListener, meter: MetricRecorder = NO_RECORDER
+    request: TuningRequest, store: MlflowStore | None, listener: RunListener, recorder: MetricRecorder = NO_RECORDER
 ) -> TuningResult:
+    """Run a new tuning run to its end. Without a store there is no journal, no lock and no stored model.
+
+    Raises:
+        JobBusyError: another process tunes or scales the job.
+        InputError: the request does not fit the job file.
+        EngineError: the engine cannot run the job.
+    """
     if store is None:
-        return _start(asked, None, None, listener, meter)
-    with job_lock.lock_job(store, asked.file.job, job_lock.TUNED, listener.waiting) as lease:
-        return _start(asked, store, lease, listener, meter)
+        return _start(request, None, None, listener, recorder)
+    with job_lock.lock_job(store, request.file.job, job_lock.TUNED, listener.on_wait) as lease:
+        return _start(request, store, lease, listener, recorder)
 
 
 def _start(
-    asked: TuningRequest, store: MlflowStore | None, lease: Lease | None, listener: RunListener, meter: MetricRecorder
+    request: TuningRequest,
+    store: MlflowStore | None,
+    lease: Lease | None,
+    listener: RunListener,
+    recorder: MetricRecorder,
 ) -> TuningResult:
-    file, policy = asked.opened(), asked.file.policy_named(asked.policy)
-    sink = file.sink(asked.engine)
-    job, engine = file.open(asked.engine, asked.settings.seed)
+    file, policy = request.file.with_sink(request.sink), request.file.choose_policy(request.policy)
+    sink = file.sink_for(request.engine)
+    job, engine = file.open_engine(request.engine, request.settings.seed)
     with engine:
-        job = job if asked.rate is None else job.at_rate(asked.rate)
-        wanted = describe_wanted_model(asked.file, asked.engine, job, faithful=asked.settings.faithful)
-        warm = choose_warm_start(asked.warm_start, store, job, wanted) if policy.name == OURS else WarmStart((), ())
-        listener.opening(job, sink, warm)
-        _tell(engine, job, listener.trouble)
-        if store is None:
-            sources = [source.model for source in warm.sources]
-            seen = meter.of(engine)
-            report = unit_warnings.warn_about_latency(job.target, listener.trouble, listener.progress)
-            outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen, policy=policy)
-            return TuningResult(
-                outcome,
-                warm_start=warm.lines,
-                cold=_cold(warm.sources, job),
-                sink=sink,
-                output_records=_output_records(engine),
-            )
+        job = job if request.rate is None else job.at_rate(request.rate)
+        wanted = describe_wanted_model(request.file, request.engine, job, faithful=request.settings.faithful)
+        warm = choose_warm_start(request.warm_start, store, job, wanted) if policy.name == OURS else WarmStart((), ())
+        _report_start(engine, job, sink, warm, listener)
         opening = RunOpening(
             job,
-            asked.engine,
+            request.engine,
             engine.simulated,
-            asked.settings,
-            asked.rate,
-            str(asked.path.absolute()),
-            read_job_content(asked.path),
+            request.settings,
+            request.rate,
+            str(request.path.absolute()),
+            {} if store is None else read_job_content(request.path),
             warm.sources,
             warm.lines,
             sink,
             policy,
         )
-        journal = RunJournal.start(store, opening, asked.queued, lease)
-        if asked.queued is None:
+        if store is None:
+            return _build_result(opening, engine, _run_trials(opening, engine, listener, recorder))
+        journal = RunJournal.start(store, opening, request.queued, lease)
+        if request.queued is None:
             requested_by.record_request(store, journal.run_id, requested_by.current_user(), "start")
-        return _through(journal, engine, listener, meter)
+        return _run_journalled(journal, engine, listener, recorder)
 
 
 def resume(
@@ -143,100 +168,122 @@ def resume(
     listener: RunListener,
     total_trials: int | None = None,
     max_seconds: float | None = None,
-    meter: MetricRecorder = NO_RECORDER,
+    recorder: MetricRecorder = NO_RECORDER,
     asked_by: str = "",
 ) -> TuningResult:
-    """The rest of a run, under the very job file that it was started with."""
+    """Run the rest of an interrupted run, under the job file that it began with.
+
+    Args:
+        store: the store that holds the run.
+        name: the run's id or its beginning, a job's name for its last run, or `last`.
+        listener: what to call on the way.
+        total_trials: a new limit for trials, those of earlier processes included.
+        max_seconds: a new limit for the duration in seconds, earlier processes included.
+        recorder: where to record measurements.
+        asked_by: name of the requester, for the run's history.
+
+    Raises:
+        InputError: the run does not exist, cannot be resumed, or its job file has changed.
+        JobBusyError: another process tunes or scales the job.
+    """
     run = find_run(store, name)
     opening = read_opening(store, run.info.run_id)
     check_job_file_unchanged(opening)
-    with lock_run_to_resume(store, run, listener.waiting) as lease:
-        return _resume(store, run, opening, lease, listener, total_trials, max_seconds, meter, asked_by)
+    file = validate(dict(opening.job_file), JobFile, place=opening.job_path).with_sink(opening.sink)
+    engine_name = cast(EngineName, opening.engine)
+    with lock_run_to_resume(store, run, listener.on_wait) as lease:
+        job, engine = file.open_engine(engine_name, opening.settings.seed)
+        with engine:
+            check_operators_unchanged(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
+            warm = WarmStart(opening.sources, opening.warm_start)
+            _report_start(engine, opening.job, file.sink_for(engine_name), warm, listener)
+            journal = RunJournal.resume(store, run, total_trials, max_seconds, lease)
+            if asked_by:
+                requested_by.record_request(store, run.info.run_id, asked_by, "resume")
+            if isinstance(engine, SimulatorEngine):
+                engine.runs = len(journal.past)  # continue the sequence of its noise
+            return _run_journalled(journal, engine, listener, recorder)
 
 
-def _resume(
-    store: MlflowStore,
-    run: Run,
-    opening: RunOpening,
-    lease: Lease,
-    listener: RunListener,
-    total_trials: int | None,
-    max_seconds: float | None,
-    meter: MetricRecorder,
-    asked_by: str,
+def cancel(store: MlflowStore, run: Run, watch: ShowMessage | None = None) -> bool:
+    """End a run: at once if its process is gone, else before its next trial.
+
+    Returns:
+        Whether the run has ended.
+    """
+    return job_lock.cancel_run(store, run, watch)
+
+
+def _report_start(engine: Engine, job: Job, sink: Sink | None, warm: WarmStart, listener: RunListener) -> None:
+    listener.on_start(job, sink, warm)
+    for line in getattr(engine, "remarks", lambda _rates: ())(job.source_rates):
+        listener.warn(line)
+
+
+def _run_journalled(
+    journal: RunJournal, engine: Engine, listener: RunListener, recorder: MetricRecorder
 ) -> TuningResult:
-    file = validate(dict(opening.job_file), JobFile, place=opening.job_path).writing_to(opening.sink)
-    job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
-    with engine:
-        _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
-        sink = file.sink(cast(EngineName, opening.engine))
-        listener.opening(opening.job, sink, WarmStart(opening.sources, opening.warm_start))
-        _tell(engine, opening.job, listener.trouble)
-        journal = RunJournal.resume(store, run, total_trials, max_seconds, lease)
-        if asked_by:
-            requested_by.record_request(store, run.info.run_id, asked_by, "resume")
-        if isinstance(engine, SimulatorEngine):
-            engine.runs = len(journal.past)  # its noise goes on where it was
-        return _through(journal, engine, listener, meter)
-
-
-def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: MetricRecorder) -> TuningResult:
-    opening = journal.opening
-    tell = unit_warnings.warn_about_latency(opening.job.target, listener.trouble, listener.progress)
-
-    def report(progress: TuningProgress) -> None:
-        journal.told(progress)
-        tell(progress)
-
     try:
-        with STORE_RETRY.waiting(listener.trouble), journal:
-            outcome = tune(
-                opening.job,
-                engine,
-                opening.settings,
-                sources=[source.model for source in opening.sources],
-                report=report,
-                journal=journal,
-                past=journal.past,
-                seen=meter.of(engine),
-                policy=opening.policy,
-            )
+        with STORE_RETRY.waiting(listener.warn), journal:
+            outcome = _run_trials(journal.opening, engine, listener, recorder, journal)
             journal.conclude(outcome)
             journal.describe(summarize_outcome(outcome), {REPORT_FILE: notebook.render_report(outcome)})
-            model = _register(journal, outcome)
+            model = _register_model(journal, outcome)
             journal.finish()
     except RunLostError:
         raise
     except BaseException:
-        listener.unfinished(journal.run_id)
+        listener.on_unfinished(journal.run_id)
         raise
-    return TuningResult(
-        outcome,
-        journal.run_id,
-        model,
-        opening.warm_start,
-        _cold(opening.sources, opening.job),
-        opening.sink,
-        _output_records(engine),
+    return _build_result(journal.opening, engine, outcome, journal.run_id, model)
+
+
+def _run_trials(
+    opening: RunOpening,
+    engine: Engine,
+    listener: RunListener,
+    recorder: MetricRecorder,
+    journal: RunJournal | None = None,
+) -> Outcome:
+    show = unit_warnings.warn_about_latency(opening.job.target, listener.warn, listener.on_progress)
+
+    def report(progress: TuningProgress) -> None:
+        if journal is not None:
+            journal.log_progress(progress)
+        show(progress)
+
+    return tune(
+        opening.job,
+        engine,
+        opening.settings,
+        sources=[source.model for source in opening.sources],
+        report=report,
+        journal=journal,
+        past=() if journal is None else journal.past,
+        seen=recorder.recorder_for(engine),
+        policy=opening.policy,
     )
 
 
-def _tell(engine: Engine, job: Job, say: Callable[[str], None]) -> None:
-    """What an engine has to say before the first trial, if it is one that has."""
-    for line in getattr(engine, "remarks", lambda _rates: ())(job.source_rates):
-        say(line)
+def _build_result(
+    opening: RunOpening, engine: Engine, outcome: Outcome, run_id: str | None = None, model: StoredModel | None = None
+) -> TuningResult:
+    return TuningResult(
+        outcome,
+        run_id,
+        model,
+        opening.warm_start,
+        _find_cold_source(opening.sources, opening.job),
+        opening.sink,
+        getattr(engine, "output_records", None),
+    )
 
 
-def _output_records(engine: Engine) -> int | None:
-    """Of this sitting."""
-    return getattr(engine, "output_records", None)
-
-
-def _register(journal: RunJournal, outcome: Outcome) -> StoredModel | None:
-    """Only a run that met its target may teach later runs by itself."""
+def _register_model(journal: RunJournal, outcome: Outcome) -> StoredModel | None:
+    # A model of a run that missed its target must not teach later runs.
     if outcome.model is None or not outcome.met_target:
         return None
-    card = ModelCard.of(
+    card = ModelCard.for_model(
         outcome.model,
         outcome.job,
         simulated=outcome.simulated,
@@ -246,71 +293,6 @@ def _register(journal: RunJournal, outcome: Outcome) -> StoredModel | None:
     return ModelLibrary(journal.store).register(outcome.model, card, journal.run_id)
 
 
-def _cold(sources: Sequence[ModelSource], job: Job) -> ModelSource | None:
-    """What this run may be compared with: the same target, another rate, nothing known before."""
+def _find_cold_source(sources: Sequence[ModelSource], job: Job) -> ModelSource | None:
     target = job.target.latency_seconds
     return next((s for s in sources if s.cold_trials is not None and s.model.latency_target == target), None)
-
-
-def cancel(store: MlflowStore, run: Run, watch: ShowMessage | None = None) -> bool:
-    return job_lock.cancel_run(store, run, watch)
-
-
-# --- is it still the same job? ------------------------------------------------------------------------------------
-
-
-def read_job_content(path: Path) -> Mapping[str, Any]:
-    """A job file that has been read and found good, as plain data, with what the environment says over it. Who is told
-    of what happens makes no other job of it, and the addresses are secrets: they are left out."""
-    text = read_text(path)
-    content = json.loads(json.dumps(apply_overrides(yaml.safe_load(text)), default=str))
-    return {name: each for name, each in content.items() if name != "notify"}
-
-
-def check_job_file_unchanged(opening: RunOpening) -> None:
-    """Comments may change, and a job file that is gone is in the journal; anything else is another job."""
-    path = Path(opening.job_path)
-    if not path.is_file():
-        return
-    try:
-        now = read_job_content(path)
-    except (InputError, yaml.YAMLError) as error:
-        raise InputError(
-            str(path), f"cannot be compared with what the run began under: {error}", remedy="restore it"
-        ) from None
-    found = list(list_differences(opening.job_file, now))
-    if found:
-        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise InputError(
-            str(path),
-            f"has changed since the run began: {'; '.join(found[:_SHOWN])}{more}",
-            remedy="undo that to resume, or start a new run",
-        )
-
-
-def list_differences(before: object, now: object, place: str = "") -> Iterator[str]:
-    """`target.latency_seconds: 0.18 → 0.2`, for every place where two job files differ."""
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for name in dict.fromkeys([*before, *now]):
-            inner = f"{place}.{name}" if place else str(name)
-            if name not in now:
-                yield f"{inner} is gone (was {before[name]!r})"
-            elif name not in before:
-                yield f"{inner} is new ({now[name]!r})"
-            else:
-                yield from list_differences(before[name], now[name], inner)
-        if list(before) != list(now) and set(before) == set(now) and place == "operators":
-            yield f"{place} come in another order"
-    elif before != now:
-        yield f"{place}: {before!r} → {now!r}"
-
-
-def _check_same(now: Job, before: Job) -> None:
-    """The job's own code may have changed under an unchanged job file."""
-    if now != before or list(now.topology) != list(before.topology):
-        raise InputError(
-            f"job {before.name}",
-            "does not declare the operators any more that the run began with",
-            seen=", ".join(now.topology),
-            remedy="undo that to resume, or start a new run",
-        )

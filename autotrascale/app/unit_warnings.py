@@ -1,6 +1,6 @@
-"""What a job file says that may be in another unit than it is read in: asked in a line, and done as it is written.
+"""Warnings about values of a job file that are possible but unlikely: probably written in another unit.
 
-What cannot be right is refused where it is read. Here is what can be, and seldom is.
+A warning never changes the value. Impossible values are refused when the file is read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from autotrascale.domain.target import Target
 from autotrascale.plan.formatting import format_amount
 from autotrascale.tuning import ReportProgress, TuningProgress
 
-# From so many seconds on a thousandth of it is likelier; by the end of the field's path, the first that fits.
-_LONG = (
+# End of a key (or a section within it) → seconds from which milliseconds are likelier. The first match counts.
+LONGEST_LIKELY = (
     ("latency_seconds", 30.0),
     ("window.window_seconds", 600.0),
     ("service_seconds", 10.0),
@@ -24,65 +24,61 @@ _LONG = (
     ("_seconds", 1_000_000.0),
 )
 MANY_INSTANCES = 10_000
-FAST, SLOW = 1e9, 1e-2  # records per second, all sources together
-OFF = 100.0  # times the latency that was measured: a target that asks for nothing
-
-Say = Callable[[str], None]
+FAST_RATE, SLOW_RATE = 1e9, 1e-2  # records/s of all sources together
+LOOSE_TARGET = 100.0  # multiple of the measured latency at which a target restricts nothing
 
 
 def find_unit_warnings(file: JobFile) -> list[str]:
-    return [*_of_seconds(file), *_of_numbers(file)]
+    """Return one line for each unlikely value of the job file."""
+    warnings = []
+    for key, value in _list_numbers(file, ""):
+        longest = next((s for end, s in LONGEST_LIKELY if key.endswith(end) or f".{end}" in f".{key}"), None)
+        if longest is not None and value >= longest:
+            warnings.append(_ask_about_milliseconds(key, value))
+    if file.p_max > MANY_INSTANCES:
+        warnings.append(f"p_max is {file.p_max:,} instances of each operator: does the cluster have so many cores?")
+    rate = sum(file.source_rates.values())
+    if rate >= FAST_RATE or 0 < rate <= SLOW_RATE:
+        warnings.append(f"source_rates are {format_amount(rate)} records/s: were records per day or minute meant?")
+    return warnings
 
 
-def warn_about_units(file: JobFile, say: Say) -> None:
+def warn_about_units(file: JobFile, warn: Callable[[str], None]) -> None:
+    """Pass one line for each unlikely value of the job file to `warn`."""
     for line in find_unit_warnings(file):
-        say(f"question: {line}")
+        warn(f"question: {line}")
 
 
-def warn_about_latency(target: Target, say: Say, report: ReportProgress) -> ReportProgress:
-    """`report`, and a question after the first trial that kept up, where its latency is far from the target."""
-    asked: list[float] = []
+def warn_about_latency(target: Target, warn: Callable[[str], None], report: ReportProgress) -> ReportProgress:
+    """Return `report` with a warning: the first measured latency shows that the target restricts nothing."""
+    is_checked = False
 
-    def reported(progress: TuningProgress) -> None:
+    def report_and_check(progress: TuningProgress) -> None:
+        nonlocal is_checked
         report(progress)
         latency = None if progress.done is None else progress.done.latency_seconds
-        if latency and not asked:
-            asked.append(latency)
-            if target.latency_seconds >= OFF * latency:
-                asks = _thousandth("target.latency_seconds", target.latency_seconds)
-                say(f"question: {asks}; in the first trial that kept up a record took {latency:.3g}")
+        if latency and not is_checked:
+            is_checked = True
+            if target.latency_seconds >= LOOSE_TARGET * latency:
+                question = _ask_about_milliseconds("target.latency_seconds", target.latency_seconds)
+                warn(f"question: {question}. The first trial that sustained the rate had a latency of {latency:.3g} s")
 
-    return reported
-
-
-def _of_seconds(file: JobFile) -> Iterator[str]:
-    for path, value in _numbers(file, ""):
-        long = next((most for ending, most in _LONG if path.endswith(ending) or f".{ending}" in f".{path}"), None)
-        if long is not None and value >= long:
-            yield _thousandth(path, value)
+    return report_and_check
 
 
-def _thousandth(path: str, value: float) -> str:
-    return f"{path} is {value:g} seconds: were milliseconds meant? Then write {value / 1000:g}"
+def _ask_about_milliseconds(key: str, value: float) -> str:
+    return f"{key} is {value:g} seconds: were milliseconds meant? Then write {value / 1000:g}"
 
 
-def _of_numbers(file: JobFile) -> Iterator[str]:
-    if file.p_max > MANY_INSTANCES:
-        yield f"p_max is {file.p_max:,} instances of each operator: is it what the cluster has?"
-    rate = sum(file.source_rates.values())
-    if rate >= FAST or 0 < rate <= SLOW:
-        yield f"source_rates are {format_amount(rate)} records a second: were records a day or a minute meant?"
-
-
-def _numbers(value: object, path: str) -> Iterator[tuple[str, float]]:
-    """Every number of the file, with the path that it has there."""
+def _list_numbers(value: object, key: str) -> Iterator[tuple[str, float]]:
+    """Yield every number of a job file with its dotted key."""
     if isinstance(value, bool):
         return
     if isinstance(value, int | float):
-        yield path, value
+        yield key, value
     elif is_dataclass(value):
         for each in fields(value):
-            yield from _numbers(getattr(value, each.name), f"{path}.{each.name}" if path else each.name)
+            yield from _list_numbers(getattr(value, each.name), f"{key}.{each.name}" if key else each.name)
     elif isinstance(value, dict):
         for name, each in value.items():
-            yield from _numbers(each, f"{path}.{name}")
+            yield from _list_numbers(each, f"{key}.{name}")

@@ -1,4 +1,4 @@
-"""`autotrascale pause | resume | pin | apply JOB`: orders to a control loop that runs, in whatever process."""
+"""`autotrascale pause | resume | pin | apply JOB`: commands to a running control loop, in whichever process it runs."""
 
 from __future__ import annotations
 
@@ -8,49 +8,62 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, complain, note, print_answer, say
-from autotrascale.app.stores import StoreOption, require_decisions
+from autotrascale.app.console import OutputFormat, complain, note, print_answer, say
 from autotrascale.cli.completion import complete_loop_names
+from autotrascale.cli.options import BAD_USAGE, FAILED, FormatOption, StoreOption
 
 if TYPE_CHECKING:
     from autotrascale.plan.control.commands import CommandKind
 
-BAD_USAGE = 2
-
-JobName = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job that a loop keeps.", autocompletion=complete_loop_names)
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="Job with a control loop.", autocompletion=complete_loop_names)
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether it is meant.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def pause(job: JobName, yes: Yes = False, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
-    """Rescale nothing until it is resumed. The loop goes on looking, and a program that died is still started again."""
-    _order(job, "pause", {}, "it will be looked at and not be rescaled until it is resumed", yes, store, form)
+def pause(
+    job: JobArgument, yes: YesOption = False, store: StoreOption = None, form: FormatOption = OutputFormat.table
+) -> None:
+    """Pause rescaling until `resume`.
+
+    The loop goes on observing the job, and starts it again if it dies.
+    """
+    _send(job, "pause", {}, "the loop will rescale nothing until `resume`", yes, store, form)
 
 
-def resume(job: JobName, yes: Yes = False, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
-    """End a pause or a pin: the loop decides again."""
-    _order(job, "resume", {}, "its loop will decide again, and may rescale it", yes, store, form)
+def resume(
+    job: JobArgument, yes: YesOption = False, store: StoreOption = None, form: FormatOption = OutputFormat.table
+) -> None:
+    """End a pause or a pin."""
+    _send(job, "resume", {}, "the loop will decide again, and may rescale the job", yes, store, form)
 
 
 def pin(
-    job: JobName,
-    operators: Annotated[list[str], typer.Argument(metavar="OPERATOR=K…", help="How many instances of which.")],
-    yes: Yes = False,
+    job: JobArgument,
+    operators: Annotated[list[str], typer.Argument(metavar="OPERATOR=K…", help="Instances of each operator to pin.")],
+    yes: YesOption = False,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Bring operators to a parallelism and hold them there until it is resumed. Others go on being scaled."""
-    pins = dict(_pin(text) for text in operators)
+    """Hold operators at a parallelism until `resume`.
+
+    The loop goes on scaling all other operators.
+    """
+    pins = dict(_parse_pin(text) for text in operators)
     if len(pins) < len(operators):
         raise typer.BadParameter("names an operator twice", param_hint="OPERATOR=K")
-    wanted = ", ".join(f"{name} to {k}" for name, k in pins.items())
-    _order(job, "pin", pins, f"{wanted}: it will be rescaled so at the next look, and held there", yes, store, form)
+    effect = ", ".join(f"{name} to {k}" for name, k in pins.items())
+    _send(job, "pin", pins, f"the loop will rescale {effect} and hold it until `resume`", yes, store, form)
 
 
-def apply(job: JobName, yes: Yes = False, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
-    """Carry out once what a loop recommends that only advises, or is paused. It goes on advising, or stays paused."""
-    _order(job, "apply", {}, "what its loop recommends at the next look will be carried out, once", yes, store, form)
+def apply(
+    job: JobArgument, yes: YesOption = False, store: StoreOption = None, form: FormatOption = OutputFormat.table
+) -> None:
+    """Carry out a loop's recommendation once.
+
+    For a loop that only advises, or that is paused. It goes on advising, or stays paused.
+    """
+    _send(job, "apply", {}, "the loop will carry out its next recommendation, once", yes, store, form)
 
 
 def register(app: typer.Typer) -> None:
@@ -58,41 +71,39 @@ def register(app: typer.Typer) -> None:
         app.command(verb.__name__)(verb)
 
 
-def _pin(text: str) -> tuple[str, int]:
+def _parse_pin(text: str) -> tuple[str, int]:
     name, equals, k = text.rpartition("=")
     if not (name and equals and k.isascii() and k.isdecimal() and len(k) < 10):
         raise typer.BadParameter(f"is not OPERATOR=K: {text!r}; write flatmap=8", param_hint="OPERATOR=K")
     return name, int(k)
 
 
-def _order(
-    job: str, what: CommandKind, pins: dict[str, int], then: str, yes: bool, store: str | None, form: OutputFormat
+def _send(
+    job: str, what: CommandKind, pins: dict[str, int], effect: str, yes: bool, store: str | None, form: OutputFormat
 ) -> None:
-    """Whether it can be asked at all is known before anybody is asked whether it is meant."""
     from autotrascale.app import loop_commands
+    from autotrascale.app.stores import require_decisions
     from autotrascale.knowledge.requested_by import current_user
-    from autotrascale.views.loop_text import format_recommendation
+    from autotrascale.views.loop_status_text import format_recommendation
 
     decisions = require_decisions(store)
-    past = loop_commands.find_loop_for(decisions, job, what)
-    loop_commands.check_pin(past, pins)
+    session = loop_commands.find_loop_for(decisions, job, what)
+    loop_commands.check_pin(session, pins)
     if what == "apply":
-        then += f" (now that is {format_recommendation(past.state.observed, past.state.planned)})"
-    _confirm(f"{what} {job}: {then}. Go on?", yes)
-    order = loop_commands.send_command(decisions, job, what, current_user(), pins)
+        effect += f" (now: {format_recommendation(session.state.observed, session.state.planned)})"
+    _confirm(f"{what} {job}: {effect}. Continue?", yes)
+    command = loop_commands.send_command(decisions, job, what, current_user(), pins)
     decisions.close()
-    answer = {"job": job, **asdict(order)}
-    print_answer(
-        form, answer, lambda: say(f"order {order.number} to {job}: {order.in_words}; taken in at its next look")
-    )
+    text = f"command {command.number} to {job}: {command.description}; the loop reads it with its next observation"
+    print_answer(form, {"job": job, **asdict(command)}, lambda: say(text))
 
 
 def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        complain("--yes: is missing, and there is no terminal to ask whether it is meant; add it")
+        complain("--yes: is required without a terminal to confirm on; add it")
         raise typer.Exit(BAD_USAGE)
     if not typer.confirm(question, err=True):
-        note("nothing was asked of the loop")
-        raise typer.Exit(1)
+        note("no command was sent")
+        raise typer.Exit(FAILED)

@@ -1,7 +1,7 @@
-"""What a shell may offer after Tab, beyond verbs and options: job files here, and the jobs and runs of the store.
+"""Shell completion of job files, jobs, runs and control loops.
 
-It has to be quick and must never complain, so an embedded store is read past MLflow, whose import alone takes a
-second; a served one is not asked.
+Completion must be quick and must never print an error. It reads SQLite stores directly, as importing MLflow alone takes
+a second. It does not ask MLflow servers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-SHOWN = 20  # runs, the latest first
+from autotrascale.app.environment_variables import STORE_VARIABLES
+
+MAX_RUNS = 20
+JOB_FILE_SUFFIXES = (".yaml", ".yml")
 _SQLITE = "sqlite:///"
-_PATIENCE = 0.2  # seconds for a store that is busy
-_SUFFIXES = (".yaml", ".yml")
+_BUSY_SECONDS = 0.2  # how long to wait for a locked store
 _JOBS = "SELECT name FROM experiments WHERE lifecycle_stage = 'active' AND name LIKE ? ORDER BY name"
 _LOOPS = "SELECT DISTINCT job FROM session ORDER BY job"
 _RUNS = (
@@ -25,41 +27,46 @@ _RUNS = (
 
 
 def complete_job_files(incomplete: str) -> list[str]:
-    """YAML files here and one folder further down. Where there are none, bash offers whatever files there are."""
-    folder, begun = os.path.split(incomplete)
-    found: list[str] = []
-    for entry in _entries(folder or "."):
+    """Return the YAML files that begin with `incomplete`, and those one folder further down."""
+    folder, prefix = os.path.split(incomplete)
+    names: list[str] = []
+    for entry in _list_folder(folder or "."):
         name = os.path.join(folder, entry.name)
-        if not entry.name.startswith(begun) or entry.name.startswith(".") > begun.startswith("."):
+        is_hidden = entry.name.startswith(".") and not prefix.startswith(".")
+        if not entry.name.startswith(prefix) or is_hidden:
             continue
         if entry.is_dir():
-            found += [os.path.join(name, inner.name) for inner in _entries(name) if inner.name.endswith(_SUFFIXES)]
-        elif entry.name.endswith(_SUFFIXES):
-            found.append(name)
-    return found
+            names += [
+                os.path.join(name, inner.name) for inner in _list_folder(name) if inner.name.endswith(JOB_FILE_SUFFIXES)
+            ]
+        elif entry.name.endswith(JOB_FILE_SUFFIXES):
+            names.append(name)
+    return names
 
 
 def complete_job_names(incomplete: str) -> list[str]:
+    """Return the jobs of the store that begin with `incomplete`."""
     from autotrascale.knowledge.mlflow_store import EXPERIMENT
 
-    names = (name.removeprefix(EXPERIMENT) for (name,) in _asked(_JOBS, f"{EXPERIMENT}%"))
+    names = (name.removeprefix(EXPERIMENT) for (name,) in _query_store(_JOBS, f"{EXPERIMENT}%"))
     return [name for name in names if name.startswith(incomplete)]
 
 
 def complete_run_names(incomplete: str) -> list[str]:
-    """As `find_run` understands them: `last`, a job, an id."""
+    """Return names of runs that begin with `incomplete`: `last`, ids of runs, and jobs."""
     from autotrascale.knowledge import tags
 
-    ids = [run_id for (run_id,) in _asked(_RUNS, tags.KIND, tags.TUNING, SHOWN)] if incomplete else []
+    rows = _query_store(_RUNS, tags.KIND, tags.TUNING, MAX_RUNS) if incomplete else iter(())
+    ids = [run_id for (run_id,) in rows]
     return [name for name in ("last", *ids) if name.startswith(incomplete)] + complete_job_names(incomplete)
 
 
 def complete_loop_names(incomplete: str) -> list[str]:
-    """Jobs that a control loop keeps, or kept."""
-    return [name for (name,) in _asked(_LOOPS, beside="decisions.db") if name.startswith(incomplete)]
+    """Return the jobs with a control loop, running or ended, that begin with `incomplete`."""
+    return [name for (name,) in _query_store(_LOOPS, file_name="decisions.db") if name.startswith(incomplete)]
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _list_folder(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -67,18 +74,24 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _asked(question: str, *values: object, beside: str = "") -> Iterator[tuple[str]]:
-    """Nothing where the store is not there, not embedded, or says no."""
-    from autotrascale.app.stores import STORE_VARIABLES
+def _query_store(query: str, *values: object, file_name: str = "") -> Iterator[tuple[str]]:
+    """Return the rows of `query`, or nothing if the store is missing, on a server, or damaged.
+
+    Args:
+        query: SQL with one column.
+        values: parameters of the query.
+        file_name: another SQLite file in the folder of the store.
+    """
     from autotrascale.knowledge.mlflow_store import DEFAULT_URI
 
     uri = next((uri for name in STORE_VARIABLES if (uri := os.environ.get(name))), DEFAULT_URI)
     path = Path(uri.removeprefix(_SQLITE))
-    path = path.with_name(beside) if beside else path
+    path = path.with_name(file_name) if file_name else path
     if not uri.startswith(_SQLITE) or not path.is_file():
         return iter(())
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as store:
-            return iter(store.execute(question, values).fetchall())
+        read_only = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(read_only, uri=True, timeout=_BUSY_SECONDS)) as connection:
+            return iter(connection.execute(query, values).fetchall())
     except sqlite3.Error:
         return iter(())

@@ -1,245 +1,159 @@
-"""`autotrascale explain RUN`: why this parallelism, from the journal alone: nothing is run, and no job file read.
-
-What was autoscaled is explained from the journal of decisions: by the session's id, or by the job's name where the job
-was never tuned.
-"""
+"""`autotrascale explain RUN`: the reasons for a parallelism, from the journals alone. Nothing runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, note, print_answer, print_plot, say
-from autotrascale.app.stores import StoreOption
-from autotrascale.cli.runs import RunName
+from autotrascale.app.console import OutputFormat, print_answer, print_plot, say
+from autotrascale.cli.options import FormatOption, StoreOption
+from autotrascale.cli.runs import RunArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from autotrascale.knowledge.decision_journal.journal import PastSession
-    from autotrascale.knowledge.decision_journal.replay import ReplayedStep
-    from autotrascale.knowledge.mlflow_store import MlflowStore
-    from autotrascale.knowledge.run_history import RunRecord
-    from autotrascale.tuning import Outcome
+    from autotrascale.app.explanation import ReplayReport, RunExplanation, SessionExplanation
     from autotrascale.views.plots.plot import Plot
 
-_SHOWN = 20  # decisions of a session
+MAX_DECISIONS = 20  # listed for a session
 
 
 def explain(
-    run: RunName,
+    run: RunArgument,
     store: StoreOption = None,
-    again: Annotated[
-        bool, typer.Option("--replay", help="Of an autoscaled job: decide again from the looks that were kept.")
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Make a control loop's decisions again from its stored observations.")
     ] = False,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --replay: show what was seen then, as 03:14:30.")
+        str | None,
+        typer.Option(metavar="TIME", help="With --replay: show the step at this time of the loop, such as 03:14:30."),
     ] = None,
-    plots: Annotated[bool, typer.Option("--plots", help="Draw what was tried, or what the job did lately.")] = False,
+    plots: Annotated[bool, typer.Option("--plots", help="Also draw the trials or the recent observations.")] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Say why a run ended at the parallelism that it did, operator by operator: why not one instance fewer, as measured
-    or as the model expects it.
+    """Explain a run's parallelism, or a loop's decisions.
 
-    The words (floor, load, benefit score …) are explained in docs/glossary.md.
+    For each operator of a tuning run, the answer states why not one instance fewer, as measured or as the model
+    predicts. docs/reference/glossary.md explains the terms.
     """
+    from autotrascale.app import explanation
     from autotrascale.app.stores import require_store
-    from autotrascale.knowledge.run_history import compute_outcome, find_run, read_run
+    from autotrascale.domain.errors import InputError
 
+    if at is not None and not replay:
+        raise InputError("--at", "needs --replay", seen=at, remedy="give both")
     opened = require_store(store)
-    if again or at is not None:
-        _replay(run, opened, again, at, form)
+    if replay:
+        report = explanation.replay_session(opened, run, at)
+        print_answer(form, _replay_as_dict(report), lambda: _print_replay(report))
         return
-    if session := _session(run, opened):
-        print_answer(form, _decisions(*session), lambda: _show_decisions(*session))
-        if plots and form is OutputFormat.table:
-            _draw_session(opened, session[0])
-        return
-    if program := _program(run, opened):
-        print_answer(form, program, lambda: _show_program(program))
-        return
-    record = read_run(opened, find_run(opened, run))
-    outcome = compute_outcome(record)
-    print_answer(form, _as_dict(record, outcome), lambda: _show(record, outcome))
-    if plots and form is OutputFormat.table:
-        from autotrascale.app.plot_sets import plot_run
-
-        _draw(plot_run(record, outcome))
-
-
-def _session(run: str, store: MlflowStore) -> tuple[PastSession, list[dict[str, Any]]] | None:
-    """The session of that id; or of that job, where no tuning run answers to the name."""
-    from autotrascale.app.loop_session import open_decisions
-    from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge.run_history import find_run
-
-    decisions = open_decisions(store)
-    past = None if decisions is None else decisions.find(run)
-    if decisions is None or past is None:
-        return None
-    try:
-        if not past.id.startswith(run):
-            find_run(store, run)
-            note(f"{run} was autoscaled too: autotrascale explain {past.id}")
-            return None
-    except InputError:
-        pass
-    entries = decisions.entries(past.id)
-    decisions.close()
-    return past, entries
-
-
-def _program(run: str, store: MlflowStore) -> dict[str, Any] | None:
-    """What the queries of the program of that name took together, where nothing else has the name."""
-    from autotrascale.app.application_summary import read_summary
-    from autotrascale.app.loop_session import live_job_folder, open_decisions
-    from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge.run_history import find_run
-
-    decisions = open_decisions(store)
-    if decisions is None:
-        return None
-    found = read_summary(live_job_folder(decisions, run))
-    decisions.close()
-    if found is None:
-        return None
-    try:
-        find_run(store, run)
-    except InputError:
-        return found
-    return None
-
-
-def _show_program(program: Mapping[str, Any]) -> None:
-    say(str(program["summary"]))
-    for query in program["queries"]:
-        say(f"of {query} alone: autotrascale explain {program['program']}.{query}")
-
-
-def _decisions(past: PastSession, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    from autotrascale.views.decision_text import describe_accuracy, describe_holds, summarize_session
-
-    opening, state = past.opening, past.state
-    return {
-        "session": past.id,
-        "job": opening.job,
-        "state": "running" if past.lives else past.ended or "killed",
-        "simulated": opening.simulated,
-        "latency_target": opening.latency_target,
-        "running": None if state.observed is None or state.down else dict(state.observed),
-        "decisions": entries,
-        "held": dict(state.totals.held),
-        "holds": describe_holds(state),
-        "predictions": [vars(each) for each in state.checked],
-        "accuracy": describe_accuracy(state.checked),
-        "summary": summarize_session(
-            opening.job,
-            opening.latency_target,
-            state,
-            simulated=opening.simulated,
-            advise=opening.advise,
-            size=opening.executor,
-        ),
-    }
-
-
-def _show_decisions(past: PastSession, entries: list[dict[str, Any]]) -> None:
-    """Every rescale and every order with all its reasons, and what is being done now."""
-    from autotrascale.views.decision_text import format_change, format_clock, format_cost_change, select_decisions
-
-    answer = _decisions(past, entries)
-    say(f"session {past.id} of {past.opening.job}, {answer['state']}")
-    for entry in [*select_decisions(entries, _SHOWN), *entries[-1:]]:
-        cost = format_cost_change(entry, past.opening.executor)
-        say(f"{format_clock(entry['at'])}  {entry['action']}: {format_change(entry)}{f' ({cost})' if cost else ''}")
-        for reason in entry["reasons"]:
-            say(f"    {reason['code']}: {reason['text']}")
-    say()
-    say(str(answer["holds"]))
-    say(str(answer["accuracy"]))
-    say(str(answer["summary"]))
-
-
-def _draw_session(store: MlflowStore, past: PastSession) -> None:
-    from autotrascale.app.loop_session import open_decisions
-    from autotrascale.app.plot_sets import plot_session
-
-    decisions = open_decisions(store)
-    assert decisions is not None  # the session came from there
-    found = plot_session(decisions, past)
-    decisions.close()
-    _draw(found)
-
-
-def _draw(plots: Iterable[Plot]) -> None:
-    from autotrascale.views.plots import terminal
-
-    for plot in plots:
-        say()
-        print_plot(terminal.draw_plot(plot))
-
-
-def _replay(run: str, store: MlflowStore, again: bool, at: str | None, form: OutputFormat) -> None:
-    """Every step again, from the journal alone: the same decisions, or the first one that differs."""
-    from autotrascale.app.loop_session import open_decisions
-    from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge.decision_journal.replay import replay
-    from autotrascale.views.decision_text import format_clock, parse_clock
-
-    wanted = None if at is None else parse_clock(at)
-    if at is not None and (wanted is None or not again):
-        raise InputError("--at", "is a time of --replay", seen=at, remedy="give both, the time as 03:14:30")
-    decisions = open_decisions(store)
-    past = None if decisions is None else decisions.find(run)
-    if decisions is None or past is None:
-        raise InputError(run, "was not autoscaled here", remedy="name a job, or a session that explain shows")
-    first, steps, shown, different = None, 0, None, []
-    for each in replay(decisions, past.id):
-        first, steps = first or each, steps + 1
-        different += [] if each.same else [each.number]
-        if wanted is not None and float(each.written["at"]) <= wanted:
-            shown = each
-    decisions.close()
-    verdict = "no looks are kept of this session: nothing can be decided again"
-    if first is not None:
-        verdict = f"{steps} steps since {format_clock(first.written['at'])} decided again: every decision is the same"
-    if different:
-        verdict = f"{len(different)} of {steps} decisions differ now, the first at entry {different[0]}"
-    answer = {
-        "session": past.id,
-        "steps": steps,
-        "different": different,
-        "summary": verdict,
-        "at": shown and {"written": shown.written, "now": shown.now},
-    }
-    print_answer(form, answer, lambda: _show_replay(shown, verdict))
-
-
-def _show_replay(shown: ReplayedStep | None, verdict: str) -> None:
-    from autotrascale.plan.control.step import ObservationTaken
-    from autotrascale.views.decision_text import describe_observation, format_change
-
-    if shown is not None:
-        if isinstance(shown.event, ObservationTaken):
-            for line in describe_observation(shown.written["at"], shown.event.look.snapshot, shown.event.look.detail):
-                say(line)
-        for what, entry in (("decided", shown.written), *((("now", shown.now),) if not shown.same else ())):
-            say(f"{what}: {entry['action']}: {format_change(entry)}")
-            for reason in entry["reasons"]:
-                say(f"    {reason['code']}: {reason['text']}")
-    say(verdict)
+    found = explanation.explain(opened, run, with_plots=plots and form is OutputFormat.table)
+    if isinstance(found, explanation.ProgramExplanation):
+        cost = found.cost
+        print_answer(form, cost, lambda: _print_program(cost))
+    elif isinstance(found, explanation.SessionExplanation):
+        session = found
+        print_answer(form, _session_as_dict(session), lambda: _print_session(session))
+        _print_plots(session.plots)
+    else:
+        tuned = found
+        print_answer(form, _run_as_dict(tuned), lambda: _print_run(tuned))
+        _print_plots(tuned.plots)
 
 
 def register(app: typer.Typer) -> None:
     app.command("explain")(explain)
 
 
-def _as_dict(record: RunRecord, outcome: Outcome) -> dict[str, Any]:
-    from autotrascale.views.explanation import explain_operators
-    from autotrascale.views.verdict import summarize_outcome as outcome_summary
+def _print_program(cost: Mapping[str, Any]) -> None:
+    say(str(cost["summary"]))
+    for query in cost["queries"]:
+        say(f"{query} alone: autotrascale explain {cost['program']}.{query}")
 
+
+def _session_as_dict(found: SessionExplanation) -> dict[str, Any]:
+    from autotrascale.views.decision_text import describe_accuracy, describe_holds, summarize_session
+
+    session, header, state = found.session, found.session.header, found.session.state
+    return {
+        "session": session.id,
+        "job": header.job,
+        "state": "running" if session.is_alive else session.ended or "killed",
+        "simulated": header.simulated,
+        "latency_target": header.latency_target,
+        "running": None if state.observed is None or state.down else dict(state.observed),
+        "decisions": found.entries,
+        "held": dict(state.totals.held),
+        "holds": describe_holds(state),
+        "predictions": [vars(each) for each in state.checked],
+        "accuracy": describe_accuracy(state.checked),
+        "summary": summarize_session(
+            header.job,
+            header.latency_target,
+            state,
+            simulated=header.simulated,
+            advise=header.advise,
+            size=header.executor,
+        ),
+    }
+
+
+def _print_session(found: SessionExplanation) -> None:
+    from autotrascale.views.decision_text import format_clock, format_cost_change, select_decisions
+
+    answer, header = _session_as_dict(found), found.session.header
+    say(f"session {found.session.id} of {header.job}, {answer['state']}")
+    for entry in [*select_decisions(found.entries, MAX_DECISIONS), *found.entries[-1:]]:
+        cost = format_cost_change(entry, header.executor)
+        _print_entry(f"{format_clock(entry['at'])}  {entry['action']}", entry, f" ({cost})" if cost else "")
+    say()
+    for name in ("holds", "accuracy", "summary"):
+        say(str(answer[name]))
+
+
+def _print_entry(heading: str, entry: Mapping[str, Any], cost: str = "") -> None:
+    from autotrascale.views.decision_text import format_change
+
+    say(f"{heading}: {format_change(entry)}{cost}")
+    for reason in entry["reasons"]:
+        say(f"    {reason['code']}: {reason['text']}")
+
+
+def _replay_as_dict(report: ReplayReport) -> dict[str, Any]:
+    shown = report.shown
+    return {
+        "session": report.session,
+        "steps": report.steps,
+        "different": list(report.different),
+        "summary": report.summary,
+        "at": shown and {"written": shown.written, "now": shown.now},
+    }
+
+
+def _print_replay(report: ReplayReport) -> None:
+    from autotrascale.plan.control.events import ObservationTaken
+    from autotrascale.views.decision_text import describe_observation
+
+    step = report.shown
+    if step is not None:
+        if isinstance(step.event, ObservationTaken):
+            observation = step.event.observation
+            for line in describe_observation(step.written["at"], observation.snapshot, observation.detail):
+                say(line)
+        _print_entry(f"decided: {step.written['action']}", step.written)
+        if not step.same:
+            _print_entry(f"now: {step.now['action']}", step.now)
+    say(report.summary)
+
+
+def _run_as_dict(found: RunExplanation) -> dict[str, Any]:
+    from autotrascale.views.explanation import explain_operators
+    from autotrascale.views.verdict import summarize_outcome
+
+    record, outcome = found.record, found.outcome
     return {
         "run_id": record.summary.run_id,
         "job": outcome.job.name,
@@ -252,18 +166,27 @@ def _as_dict(record: RunRecord, outcome: Outcome) -> dict[str, Any]:
         "operators": [asdict(each) for each in explain_operators(outcome)],
         "remarks": list(outcome.remarks),
         "warm_start": list(record.opening.warm_start),
-        "summary": outcome_summary(outcome),
+        "summary": summarize_outcome(outcome),
     }
 
 
-def _show(record: RunRecord, outcome: Outcome) -> None:
+def _print_run(found: RunExplanation) -> None:
     from autotrascale.cli.tuning_output import print_outcome
 
+    record = found.record
     if record.outcome is None:
         say(
-            f"run {record.summary.run_id} is {record.summary.state}: this is how things stand after"
-            f" {len(record.trials)} evaluations, and may change"
+            f"run {record.summary.run_id} is {record.summary.state}: "
+            f"the answer after {len(record.trials)} trials, which may change"
         )
-    print_outcome(outcome)
-    for each in record.opening.warm_start:
-        say(f"  {each}")
+    print_outcome(found.outcome)
+    for line in record.opening.warm_start:
+        say(f"  {line}")
+
+
+def _print_plots(plots: Iterable[Plot]) -> None:
+    from autotrascale.views.plots import terminal
+
+    for plot in plots:
+        say()
+        print_plot(terminal.draw_plot(plot))

@@ -1,4 +1,4 @@
-"""`autotrascale init`: a commented job file, from a script, from an event log, or from a few answers."""
+"""`autotrascale init`: make a job file with comments, from a script, from an event log, or from answers."""
 
 from __future__ import annotations
 
@@ -7,77 +7,47 @@ from typing import Annotated
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, print_answer, say
-from autotrascale.atomic_files import create_file
-
-_SCRIPT = "The Python file of your streaming job or program; none: a simulated job to try things on"
+from autotrascale.app.console import OutputFormat, print_answer, say
+from autotrascale.cli.options import FormatOption
 
 
 def init(
-    job_file: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="The file to make.")] = Path("job.yaml"),
+    job_file: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="Job file to make.")] = Path("job.yaml"),
     script: Annotated[
         str | None,
-        typer.Option(metavar="FILE.py[:JOB]", help="Of the job or program in this file, which is read and not run."),
+        typer.Option(metavar="FILE.py[:JOB]", help="Python file of the job or program; it is read and not run."),
     ] = None,
     event_log: Annotated[
-        str | None,
-        typer.Option("--event-log", metavar="PATH", help="Of the application that writes, or wrote, this event log."),
+        str | None, typer.Option("--event-log", metavar="PATH", help="Event log of the program, ended or running.")
     ] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="What the job is called.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the job. [default: that of file, log or script]")
+    ] = None,
     rate: Annotated[
-        float | None, typer.Option(metavar="R", help="Records per second that each source shall hold.")
+        float | None, typer.Option(metavar="R", help="Records per second of each source. [default: asked]")
     ] = None,
-    target: Annotated[float | None, typer.Option(metavar="SECONDS", help="The latency that it shall hold.")] = None,
+    target: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Latency target in seconds. [default: asked]")
+    ] = None,
     p_max: Annotated[
-        int | None, typer.Option(metavar="N", help="The most instances of an operator, or executors of a program.")
+        int | None,
+        typer.Option(metavar="N", help="Most instances of an operator, or executors of a program. [default: asked]"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: what is not given is as usual.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing, and use default values.")] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Make a job file with comments, which can be used as it stands. A file that is there is never replaced.
+    """Make a job file with comments.
 
-    With --script or --event-log it is made of what they say; else of a few answers. What nobody said is as usual, and
-    the file says so.
+    The file can be used at once. It lists the options whose default was used. An existing file is never replaced.
     """
-    from autotrascale.app.scaffold import make_job_file
+    from autotrascale.app.scaffold.make_job_file import JobFileOptions, init_job_file
     from autotrascale.app.scaffold.prompts import Prompts
-    from autotrascale.domain.errors import InputError
 
-    if script is not None and event_log is not None:
-        raise InputError("--event-log", "is given beside --script", remedy="give one of them: each makes a file")
-    _check_free(job_file)
-    given, questions = make_job_file.JobFileOptions(name, rate, target, p_max), Prompts(quiet=yes)
-    if event_log is not None:
-        made = make_job_file.make_from_log(job_file, event_log, given)
-    elif said := script or questions.ask("--script", _SCRIPT, None, "", str):
-        made = make_job_file.make_from_script(job_file, said, given, questions)
-    else:
-        made = make_job_file.make_simulated(job_file, given, questions)
-    try:
-        create_file(job_file, made.text)
-    except FileExistsError:
-        _check_free(job_file)
-        raise
-    except OSError as error:
-        raise InputError(str(job_file), f"cannot be written: {error.strerror}", remedy="name another file") from None
-    answer = {"job_file": str(job_file), "next": made.then, "assumed": list(made.assumed)}
-    print_answer(form, answer, lambda: say(f"{job_file} is made; next:\n    {made.then}"))
+    options = JobFileOptions(name, rate, target, p_max)
+    made = init_job_file(job_file, script, event_log, options, Prompts(is_quiet=yes))
+    answer = {"job_file": str(job_file), "next": made.next_command, "assumed": list(made.assumed)}
+    print_answer(form, answer, lambda: say(f"made {job_file}; next:\n    {made.next_command}"))
 
 
 def register(app: typer.Typer) -> None:
     app.command("init")(init)
-
-
-def _check_free(path: Path) -> None:
-    import os
-
-    from autotrascale.domain.errors import InputError
-
-    if path.suffix not in (".yaml", ".yml"):
-        raise InputError("JOB.yaml", "is no name of a job file", seen=str(path), remedy="let it end in .yaml")
-    if os.path.lexists(path):
-        raise InputError(
-            str(path), "is there already, and is not replaced", remedy="name another file: autotrascale init OTHER.yaml"
-        )
-    if not path.absolute().parent.is_dir():
-        raise InputError(str(path), "is in a folder that does not exist", remedy="make the folder")

@@ -7,111 +7,114 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, note, print_answer, print_table, say
-from autotrascale.app.stores import MetricsOption, StoreOption
+from autotrascale.app.console import OutputFormat, note, print_answer, print_table, say
 from autotrascale.cli.completion import complete_job_names, complete_run_names
+from autotrascale.cli.options import FormatOption, MetricsOption, StoreOption
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.run_history import RunRecord, RunSummary
     from autotrascale.tuning import Evaluation, JournalledTrial
 
-RunName = Annotated[
+RunArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run's id or its beginning; a job, for its last run; or: last.",
+        help="Id of a run or its beginning, a job for its last run, or `last`.",
         autocompletion=complete_run_names,
     ),
+]
+JobOption = Annotated[
+    str | None, typer.Option("--job", metavar="JOB", help="Job. [default: all jobs]", autocompletion=complete_job_names)
 ]
 
 
 def ls(
-    job: Annotated[
-        str | None, typer.Option(metavar="JOB", help="Only the runs of this job.", autocompletion=complete_job_names)
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="The latest N runs.")] = 20,
+    job: JobOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Number of runs to list.")] = 20,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """List the tuning runs, the latest first."""
+    """List tuning runs, the newest first."""
     from autotrascale.app.stores import require_store
     from autotrascale.knowledge.run_history import list_runs
 
-    found = list_runs(require_store(store), job, limit)
-    print_answer(form, {"runs": [asdict(each) for each in found]}, lambda: _show_list(found, limit))
+    runs = list_runs(require_store(store), job, limit)
+    print_answer(form, {"runs": [asdict(each) for each in runs]}, lambda: _print_list(runs, limit))
 
 
-def show(run: RunName, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
-    """Show one run: how it was started, and every evaluation."""
+def show(run: RunArgument, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
+    """Show the inputs and all trials of a run."""
     from autotrascale.app.stores import require_store
     from autotrascale.knowledge.run_history import find_run, read_run
 
     opened = require_store(store)
     record = read_run(opened, find_run(opened, run))
-    print_answer(form, _as_dict(record), lambda: _show(record))
+    print_answer(form, _as_dict(record), lambda: _print_record(record))
 
 
 def resume(
-    run: RunName,
+    run: RunArgument,
     total_trials: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Trials in all, those already run included.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Limit for trials, finished ones included. [default: the run's]"),
     ] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="No trial begins after this long, earlier trials included.")
+        float | None,
+        typer.Option(
+            metavar="S", help="Seconds after which no trial begins, finished trials included. [default: the run's]"
+        ),
     ] = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Go on with a run that was interrupted or died, after its last finished evaluation."""
+    """Resume an interrupted run after its last trial."""
     from autotrascale.app import tuning_run
     from autotrascale.app.metric_recording import open_metric_recorder
     from autotrascale.app.stores import require_store
+    from autotrascale.app.termination import exit_on_sigterm
     from autotrascale.cli import tuning_output
-    from autotrascale.knowledge import requested_by
+    from autotrascale.knowledge.requested_by import current_user
 
-    with tuning_output.exit_on_sigterm(), open_metric_recorder(metrics) as meter:
-        opened = require_store(store)
-        finished = tuning_run.resume(
-            opened,
-            run,
-            tuning_output.create_listener(form),
-            total_trials,
-            max_seconds,
-            meter,
-            requested_by.current_user(),
+    with exit_on_sigterm(), open_metric_recorder(metrics) as recorder:
+        listener = tuning_output.create_listener(form)
+        result = tuning_run.resume(
+            require_store(store), run, listener, total_trials, max_seconds, recorder, current_user()
         )
-    tuning_output.print_result_and_exit(form, finished)
+    tuning_output.print_result_and_exit(form, result)
 
 
-def cancel(run: RunName, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
-    """End a run: at once when its process is gone, else before its next trial. It can be resumed."""
+def cancel(run: RunArgument, store: StoreOption = None, form: FormatOption = OutputFormat.table) -> None:
+    """End a run before its next trial.
+
+    A run whose process is gone ends at once. A cancelled run can be resumed.
+    """
     from autotrascale.app import tuning_run
     from autotrascale.app.stores import require_store
-    from autotrascale.knowledge import requested_by
+    from autotrascale.knowledge.requested_by import current_user, record_request
     from autotrascale.knowledge.run_history import find_run
 
     opened = require_store(store)
     found = find_run(opened, run)
-    over = tuning_run.cancel(opened, found, note)
-    requested_by.record_request(opened, found.info.run_id, requested_by.current_user(), "cancel")
-    words = "has ended" if over else "ends before its next trial"
-    answer = {"run_id": found.info.run_id, "ended": over}
-    print_answer(form, answer, lambda: say(f"run {found.info.run_id} {words}"))
+    run_id = found.info.run_id
+    has_ended = tuning_run.cancel(opened, found, note)
+    record_request(opened, run_id, current_user(), "cancel")
+    text = f"run {run_id} {'has ended' if has_ended else 'ends before its next trial'}"
+    print_answer(form, {"run_id": run_id, "ended": has_ended}, lambda: say(text))
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="The journal of tuning runs.")
+    group = typer.Typer(no_args_is_help=True, help="List, show, resume and cancel tuning runs.")
     for verb in (ls, show, resume, cancel):
         group.command(verb.__name__)(verb)
     app.add_typer(group, name="runs")
 
 
-def _show_list(found: list[RunSummary], limit: int) -> None:
+def _print_list(runs: list[RunSummary], limit: int) -> None:
     from autotrascale.plan.formatting import format_seconds
 
-    if not found:
-        say("no runs yet; the first comes with: autotrascale tune JOB.yaml")
+    if not runs:
+        say("no runs yet; start one with: autotrascale tune JOB.yaml")
         return
     print_table(
         ("run", "job", "state", "rate", "target", "evaluations", "parallelism", "latency", "why"),
@@ -127,11 +130,11 @@ def _show_list(found: list[RunSummary], limit: int) -> None:
                 "" if each.latency_seconds is None else format_seconds(each.latency_seconds),
                 each.why or "",
             )
-            for each in found
+            for each in runs
         ],
     )
-    if len(found) == limit:
-        note(f"the latest {limit}; --limit shows more")
+    if len(runs) == limit:
+        note(f"listed the newest {limit} runs; --limit lists more")
 
 
 def _as_dict(record: RunRecord) -> dict[str, Any]:
@@ -143,54 +146,52 @@ def _as_dict(record: RunRecord) -> dict[str, Any]:
         "policy": asdict(opening.policy),
         "warm_start": list(opening.warm_start),
         "floor": None if record.outcome is None else dict(record.outcome.floor),
-        "trials": [_trial(each) for each in record.trials],
+        "trials": [_trial_as_dict(each) for each in record.trials],
     }
 
 
-def _trial(done: JournalledTrial) -> dict[str, Any]:
-    """With the answer that asked for it, and what its policy remembered, where the run follows one."""
-    plain = asdict(done.evaluation)
-    if done.step is None:
-        return plain
-    decision = done.step.decision
-    return {**plain, "asked": None if decision is None else decision.as_dict(), "memory": dict(done.step.memory)}
+def _trial_as_dict(trial: JournalledTrial) -> dict[str, Any]:
+    data = asdict(trial.evaluation)
+    if trial.step is None:
+        return data
+    decision = trial.step.decision  # of the policy that proposed the trial
+    return {**data, "asked": None if decision is None else decision.as_dict(), "memory": dict(trial.step.memory)}
 
 
-def _show(record: RunRecord) -> None:
-    from autotrascale.plan.policies import OURS
+def _print_record(record: RunRecord) -> None:
+    from autotrascale.plan.policies.registry import OURS
 
     summary, opening = record.summary, record.opening
+    cause = f" ({summary.why})" if summary.why else ""
+    policy = "" if opening.policy.name == OURS else f", policy {opening.policy.name}"
+    say(f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g} records/s, {summary.state}{cause}")
     say(
-        f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g}/s, {summary.state}"
-        f"{f' ({summary.why})' if summary.why else ''}"
-    )
-    say(
-        f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}"
-        f"{'' if opening.policy.name == OURS else f', by {opening.policy.name}'}"
+        f"started {summary.started} from {opening.job_path}, engine {opening.engine}, "
+        f"seed {opening.settings.seed}{policy}"
     )
     if summary.asked_by is not None:
-        say(f"asked for by {summary.asked_by}")
-    for each in opening.warm_start:
-        say(f"  {each}")
+        say(f"requested by {summary.asked_by}")
+    for line in opening.warm_start:
+        say(f"  {line}")
     print_table(
         ("#", "phase", "parallelism", "verdict", "latency", "throughput", "score", "seconds"),
-        [_row(each.evaluation) for each in record.trials],
+        [_trial_row(each.evaluation) for each in record.trials],
     )
     if summary.state in ("crashed", "interrupted", "failed"):
-        say(f"go on with: autotrascale runs resume {summary.run_id}")
+        say(f"resume it with: autotrascale runs resume {summary.run_id}")
 
 
-def _row(evaluation: Evaluation) -> tuple[object, ...]:
+def _trial_row(trial: Evaluation) -> tuple[object, ...]:
     from autotrascale.plan.formatting import format_amount, format_seconds
     from autotrascale.views.explanation import format_parallelism
 
     return (
-        evaluation.number,
-        evaluation.phase,
-        format_parallelism(evaluation.parallelism),
-        evaluation.verdict.value + ("" if evaluation.shortage is None else ", starved machine"),
-        "" if evaluation.latency_seconds is None else format_seconds(evaluation.latency_seconds),
-        "" if evaluation.throughput is None else f"{format_amount(evaluation.throughput)}/s",
-        "" if evaluation.score is None else f"{evaluation.score:.3f}",
-        f"{evaluation.seconds:.1f}",
+        trial.number,
+        trial.phase,
+        format_parallelism(trial.parallelism),
+        trial.verdict.value + ("" if trial.shortage is None else ", starved machine"),
+        "" if trial.latency_seconds is None else format_seconds(trial.latency_seconds),
+        "" if trial.throughput is None else f"{format_amount(trial.throughput)}/s",
+        "" if trial.score is None else f"{trial.score:.3f}",
+        f"{trial.seconds:.1f}",
     )

@@ -1,160 +1,112 @@
-"""`autotrascale sizes LOG|NAME`: how large an application's executors are, what they should be, and what was ever done
-about it."""
+"""`autotrascale sizes`: judge the sizes of an application's executors from its event log, or show its action log."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, note, print_answer, print_plot, print_table, say
-from autotrascale.app.stores import MetricsOption, StoreOption
+from autotrascale.app.console import OutputFormat, print_answer, print_plot, print_table, say
+from autotrascale.cli.options import FormatOption, GroupedCommand, MetricsOption, StoreOption
 
 if TYPE_CHECKING:
-    from autotrascale.analyze.archive.use import ApplicationUse
     from autotrascale.app.executor_sizing import SizingStatus
-    from autotrascale.app.sizes_section import SizingSettings
     from autotrascale.knowledge.decision_journal.journal import DecisionJournal
-    from autotrascale.monitor.service_latency import Service, ServiceLatencies
+
+LIMITS = "Limits of the cluster"
 
 
 def sizes(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="LOG…|NAME", help="Event logs of an application, or the name of one seen before."),
+        typer.Argument(metavar="LOG…|NAME", help="Event logs, or the name of an application with an action log."),
     ],
-    window: Annotated[float, typer.Option(min=1.0, metavar="SECONDS", help="The length of a window.")] = 60.0,
+    window: Annotated[float, typer.Option(min=1.0, metavar="SECONDS", help="Length of a window in seconds.")] = 60.0,
     evidence: Annotated[
-        float, typer.Option(min=0.001, metavar="HOURS", help="What must be seen before anything is given back.")
+        float, typer.Option(min=0.001, metavar="HOURS", help="Hours to observe before anything is given back.")
     ] = 24.0,
-    host_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of the largest host, such as 64g.")] = "",
-    host_cores: Annotated[int | None, typer.Option(min=1, metavar="N", help="Cores of the largest host.")] = None,
-    executors: Annotated[int | None, typer.Option(min=1, metavar="N", help="The most executors.")] = None,
-    job_memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory of all executors together.")] = "",
-    memory_step: Annotated[
-        str, typer.Option(metavar="SIZE", help="The cluster gives memory in whole steps of this size.")
-    ] = "1m",
-    a_day: Annotated[int, typer.Option(min=1, metavar="N", help="The most changes of one application in a day.")] = 6,
+    a_day: Annotated[int, typer.Option(min=1, metavar="N", help="Limit for changes in 24 hours.")] = 6,
     job_file: Annotated[
-        Path | None, typer.Option("--job", metavar="JOB.yaml", help="Its job file, for the services that it names.")
+        Path | None,
+        typer.Option("--job", metavar="JOB.yaml", help="Job file whose services are watched. [default: no services]"),
     ] = None,
+    host_memory: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of the largest host, such as 64g. [default: no limit]",
+            show_default=False,
+            rich_help_panel=LIMITS,
+        ),
+    ] = "",
+    host_cores: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Cores of the largest host. [default: no limit]", rich_help_panel=LIMITS),
+    ] = None,
+    executors: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Limit for executors. [default: no limit]", rich_help_panel=LIMITS),
+    ] = None,
+    job_memory: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Limit for the memory of all executors together. [default: no limit]",
+            show_default=False,
+            rich_help_panel=LIMITS,
+        ),
+    ] = "",
+    memory_step: Annotated[
+        str, typer.Option(metavar="SIZE", help="Step in which the cluster allocates memory.", rich_help_panel=LIMITS)
+    ] = "1m",
     store: StoreOption = None,
     metrics: MetricsOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Say what is short or too much of heap, memory, cores and executors, why, and what to set."""
-    from autotrascale.app.metric_recording import open_metric_recorder
-    from autotrascale.app.stores import NO_STORE, choose_store_uri, require_decisions
-    from autotrascale.domain.errors import InputError
-    from autotrascale.monitor.service_latency import ServiceLatencies
+    """Advise on heap, memory and cores of executors.
 
-    services = {} if job_file is None else _services(job_file)
-    how = _how(evidence, host_memory, host_cores, executors, job_memory, memory_step, a_day)
-    none = choose_store_uri(store) is None
-    decisions = None if none else require_decisions(store)
+    The answer states which resource is short or too large, the reason, and the Spark settings to change. Requested
+    changes are kept in an action log, and the next event log shows whether they helped.
+    """
+    from autotrascale.app import executor_sizing, stores
+    from autotrascale.app.job_file import read_services
+    from autotrascale.app.metric_recording import open_metric_recorder
+    from autotrascale.app.sizes_section import SizesSection
+    from autotrascale.domain.errors import InputError
+
+    services = {} if job_file is None else read_services(job_file)
+    try:
+        section = SizesSection("", window, evidence, host_memory, host_cores, job_memory, memory_step, a_day)
+    except InputError as error:  # name the option instead of the key of a job file
+        option = "--" + error.place.removesuffix("_mb").replace("_", "-")
+        raise InputError(option, error.problem, seen=error.seen, remedy=error.remedy) from None
+    has_store = stores.choose_store_uri(store) is not None
+    decisions = stores.require_decisions(store) if has_store else None
     try:
         if not any(os.path.exists(each) or "://" in each for each in what):
             if len(what) > 1 or decisions is None:
                 raise InputError("LOG", "does not exist", seen=what[0], remedy="give an event log or a folder of them")
-            _tell_history(what[0], decisions, form)
+            _print_history(what[0], decisions, form)
             return
-        found = _read(what, window)
-        with open_metric_recorder(NO_STORE if none and metrics is None else metrics, journalled=not none) as meter:
-            for application in found:
-                meter.keep_windows(application.windows)
-            latencies = ServiceLatencies(services, meter.store, note)
-            for name in dict.fromkeys(each.application for each in found):
-                _tell(name, [each for each in found if each.application == name], how, decisions, form, latencies)
+        metrics = stores.NO_STORE if metrics is None and not has_store else metrics
+        with open_metric_recorder(metrics, journalled=has_store) as recorder:
+            settings = section.to_settings(executors)
+            for status in executor_sizing.size_event_logs(what, settings, services, decisions, recorder):
+                print_answer(form, _as_dict(status), partial(_show, status))
     finally:
         if decisions is not None:
             decisions.close()
 
 
 def register(app: typer.Typer) -> None:
-    app.command("sizes")(sizes)
+    app.command("sizes", cls=GroupedCommand)(sizes)
 
 
-def _how(
-    evidence: float,
-    host_memory: str,
-    host_cores: int | None,
-    executors: int | None,
-    job_memory: str,
-    step: str,
-    a_day: int,
-) -> SizingSettings:
-    from autotrascale.app.sizes_section import HOUR, SizingSettings, parse_size_mb
-    from autotrascale.plan.executor_size.clamp_to_cluster import ClusterLimits
-    from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules
-    from autotrascale.plan.executor_size.size_step import SizeChangeQuota
-
-    limits = ClusterLimits(
-        host_memory_mb=parse_size_mb("--host-memory", host_memory),
-        host_cores=host_cores,
-        most_executors=executors,
-        most_memory_mb=parse_size_mb("--job-memory", job_memory),
-        memory_step_mb=parse_size_mb("--memory-step", step) or 1,
-    )
-    return SizingSettings(ExecutorSizeRules(evidence_seconds=evidence * HOUR), limits, SizeChangeQuota(a_day=a_day))
-
-
-def _services(path: Path) -> Mapping[str, Service]:
-    """Of a job's file, or of a program's."""
-    from autotrascale.app.job_file import is_program_file, read_job_file
-    from autotrascale.app.program_file import read_program_file
-
-    return read_program_file(path).services if is_program_file(path) else read_job_file(path).services
-
-
-def _read(paths: list[str], window: float) -> list[ApplicationUse]:
-    from autotrascale.analyze.archive.use import applications as read_applications
-    from autotrascale.domain.errors import InputError
-
-    found, damages = read_applications(paths, window)
-    for damage in damages:
-        note(str(damage))
-    if not found:
-        raise InputError(
-            ", ".join(paths),
-            f"holds no {window:g} s of an application's work with its executors",
-            remedy="give the whole log of an application that ran, or a shorter --window",
-        )
-    return found
-
-
-def _tell(
-    name: str,
-    found: list[ApplicationUse],
-    how: SizingSettings,
-    decisions: DecisionJournal | None,
-    form: OutputFormat,
-    latencies: ServiceLatencies,
-) -> None:
-    from autotrascale.app.executor_sizing import judge_windows, limit_executors, list_changed_settings
-    from autotrascale.views.executor_size_text import find_missing_settings
-
-    windows = [window for each in found for window in each.windows]
-    services = latencies.during([(each.began, each.began + each.seconds) for each in windows])
-    conf = found[-1].conf
-    standing = judge_windows(name, windows, replace(how, limits=limit_executors(how.limits, conf)), decisions, services)
-    if standing is None:
-        return
-    for needed in find_missing_settings(standing.last, conf.local):
-        note(f"{name}: {needed.name}={needed.value} is not set: {needed.why}")
-    flying = standing.in_flight
-    changed = {} if flying is None else list_changed_settings(standing.sizes, flying.after, conf)
-    print_answer(form, _as_data(standing, changed), partial(_show, standing, changed))
-
-
-def _tell_history(name: str, decisions: DecisionJournal, form: OutputFormat) -> None:
-    from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge.decision_journal.size_action_log import list_applications, read_actions
-    from autotrascale.plan.formatting import join_names
+def _print_history(name: str, decisions: DecisionJournal, form: OutputFormat) -> None:
+    from autotrascale.app.executor_sizing import read_history
     from autotrascale.views.executor_size_text import (
         SIZE_ACTION_COLUMNS,
         action_as_data,
@@ -162,39 +114,32 @@ def _tell_history(name: str, decisions: DecisionJournal, form: OutputFormat) -> 
         size_action_rows,
     )
 
-    found = read_actions(decisions, name)
-    if not found:
-        known = list_applications(decisions)
-        remedy = f"use one of {join_names(known)}" if known else "give an event log first: autotrascale sizes LOG"
-        raise InputError(
-            "LOG", "is neither a file nor an application whose sizes were ever changed", seen=name, remedy=remedy
-        )
-    answer = {"application": name, "history": [action_as_data(action) for action in found]}
+    actions = read_history(decisions, name)
 
     def show() -> None:
-        say(f"{name}: last asked for: {describe_sizes(found[-1].after)}")
-        print_table(SIZE_ACTION_COLUMNS, size_action_rows(found))
+        say(f"{name}: last request: {describe_sizes(actions[-1].after)}")
+        print_table(SIZE_ACTION_COLUMNS, size_action_rows(actions))
 
-    print_answer(form, answer, show)
+    print_answer(form, {"application": name, "history": [action_as_data(action) for action in actions]}, show)
 
 
-def _as_data(standing: SizingStatus, changed: Mapping[str, str]) -> dict[str, object]:
+def _as_dict(status: SizingStatus) -> dict[str, object]:
     from autotrascale.views.executor_size_text import action_as_data, sizes_as_data
 
-    verdict, flying = standing.verdict, standing.in_flight
+    verdict, in_flight = status.verdict, status.in_flight
     return {
-        "application": standing.application,
-        "sizes": dict(sizes_as_data(standing.sizes)),
-        "windows": standing.windows,
+        "application": status.application,
+        "sizes": dict(sizes_as_data(status.sizes)),
+        "windows": status.window_count,
         "fault": None if verdict is None else verdict.fault,
         "reason": None if verdict is None else verdict.reason.as_dict(),
-        "in_flight": None if flying is None else dict(action_as_data(flying)),
-        "settings": dict(changed),
-        "history": [dict(action_as_data(action)) for action in standing.history],
+        "in_flight": None if in_flight is None else dict(action_as_data(in_flight)),
+        "settings": dict(status.changed_settings),
+        "history": [dict(action_as_data(action)) for action in status.history],
     }
 
 
-def _show(standing: SizingStatus, changed: Mapping[str, str]) -> None:
+def _show(status: SizingStatus) -> None:
     from autotrascale.views.executor_size_text import (
         SIZE_ACTION_COLUMNS,
         describe_sizes,
@@ -202,22 +147,22 @@ def _show(standing: SizingStatus, changed: Mapping[str, str]) -> None:
         size_action_rows,
     )
 
-    flying, verdict = standing.in_flight, standing.verdict
-    say(f"{standing.application}: {describe_sizes(standing.sizes)}")
-    say(f"  used: {describe_use(standing.last)}")
-    if flying is not None:
-        say(f"  {flying.policy}: {flying.reason.text}")
-        if changed:
-            say("  set at its next start, from the same checkpoint; it is judged by the log of that:")
-            for setting, value in changed.items():
-                say(f"    {setting}={value}")
+    in_flight, verdict = status.in_flight, status.verdict
+    say(f"{status.application}: {describe_sizes(status.sizes)}")
+    say(f"  used: {describe_use(status.last_window)}")
+    if in_flight is not None:
+        say(f"  {in_flight.policy}: {in_flight.reason.text}")
+        if status.changed_settings:
+            say("  set at its next start, from the same checkpoint; the event log of that start will judge it:")
+            for name, value in status.changed_settings.items():
+                say(f"    {name}={value}")
         else:
-            say("  the new sizes are there, and are being judged")
+            say("  the new sizes are in force, and are being judged")
     elif verdict is not None:
         say(f"  {verdict.fault}: {verdict.reason.text}")
-    if standing.history:
-        print_table(SIZE_ACTION_COLUMNS, size_action_rows(standing.history))
-    if standing.services.latency:
+    if status.history:
+        print_table(SIZE_ACTION_COLUMNS, size_action_rows(status.history))
+    if status.services.latency:
         from autotrascale.views.plots import service_lag, terminal
 
-        print_plot(terminal.draw_plot(service_lag.plot_service_lag(standing.services)))
+        print_plot(terminal.draw_plot(service_lag.plot_service_lag(status.services)))

@@ -1,4 +1,4 @@
-"""`autotrascale status [JOB]`: how the control loops stand that keep their journal beside this store."""
+"""`autotrascale status [JOB]`: the state of the control loops that keep their journal beside the store."""
 
 from __future__ import annotations
 
@@ -7,121 +7,103 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, print_answer, print_table, say
-from autotrascale.app.stores import StoreOption, require_decisions
+from autotrascale.app.console import OutputFormat, print_answer, print_table, say
 from autotrascale.cli.completion import complete_loop_names
+from autotrascale.cli.options import FormatOption, StoreOption
 
 if TYPE_CHECKING:
-    from autotrascale.knowledge.decision_journal.loop_status import CommandStatus, LoopStatus
+    from autotrascale.knowledge.decision_journal.loop_status import JournaledLoop
 
 
 def status(
     job: Annotated[
         str,
-        typer.Argument(metavar="[JOB]", help="One job; else all that are kept.", autocompletion=complete_loop_names),
+        typer.Argument(
+            metavar="[JOB]",
+            help="Job to show in detail. [default: all jobs]",
+            show_default=False,
+            autocompletion=complete_loop_names,
+        ),
     ] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Loops that have ended, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list loops that have ended.")] = False,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show the control loops: what runs, was asked for and is recommended, the target, and the orders in force."""
+    """Show the control loops and their state.
+
+    The answer has the running, requested and recommended parallelism, the latency target, and commands in force.
+    """
     from autotrascale.app import loop_commands
-    from autotrascale.knowledge.decision_journal.loop_status import read_loop_statuses
+    from autotrascale.app.stores import require_decisions
+    from autotrascale.knowledge.decision_journal.loop_status import read_loops
 
     decisions = require_decisions(store)
     if job:
         loop_commands.check_loop_known(decisions, job)
-    found = read_loop_statuses(decisions, job or None, ended=bool(job) or everything)
+    loops = read_loops(decisions, job or None, include_ended=bool(job) or everything)
     decisions.close()
-    answer = {"loops": [asdict(each) for each in found]}
-    if job:
-        print_answer(form, answer, lambda: _show_all(found))
-    else:
-        print_answer(form, answer, lambda: _list(found))
+    answer = {"loops": [asdict(loop.status()) for loop in loops]}
+    print_answer(form, answer, lambda: _show(loops) if job else _list(loops))
 
 
 def register(app: typer.Typer) -> None:
     app.command("status")(status)
 
 
-def _list(found: list[LoopStatus]) -> None:
-    from autotrascale.plan.formatting import format_amount
-    from autotrascale.views.loop_text import format_age, format_running
+def _list(loops: list[JournaledLoop]) -> None:
+    from autotrascale.views.loop_status_text import describe_loop
 
-    if not found:
-        say("no control loop runs; begin one with: autotrascale autoscale JOB.yaml")
+    if not loops:
+        say("no control loop runs; start one with: autotrascale autoscale JOB.yaml")
         return
+    texts = [(loop, describe_loop(loop)) for loop in loops]
     print_table(
-        ("job", "state", "running", "requested", "recommended", "rate", "latency", "looked", "decided", "orders"),
+        ("job", "state", "running", "requested", "recommended", "rate", "latency", "target", "commands"),
         [
             (
-                each.job + (" (simulated)" if each.simulated else ""),
-                each.state,
-                format_running(each.running),
-                format_running(each.requested),
-                format_running(each.recommended),
-                "–" if each.rate is None else f"{format_amount(each.rate)}/s",
-                _latency(each),
-                format_age(each.looked_seconds_ago),
-                format_age(each.decided_seconds_ago),
-                "; ".join(_order(one) for one in _orders(each)) or "–",
+                _format_job(loop),
+                text.state,
+                text.running,
+                text.requested or "–",
+                text.recommended or "–",
+                text.rate,
+                text.latency,
+                text.met,
+                "; ".join(text.commands) or "–",
             )
-            for each in found
+            for loop, text in texts
         ],
     )
 
 
-def _show_all(found: list[LoopStatus]) -> None:
-    for each in found:
-        _show(each)
+def _show(loops: list[JournaledLoop]) -> None:
+    from autotrascale.views.loop_status_text import describe_loop, format_age
+
+    for loop in loops:
+        text, status = describe_loop(loop), loop.status()
+        lines = {
+            "running": text.running,
+            "requested": text.requested,
+            "recommended": text.recommended,
+            "rate": text.rate,
+            "backlog": text.backlog,
+            "latency": text.latency,
+            "target": f"{text.target}: {text.met}",
+            "cost": text.cost,
+            "saved": text.saved,
+            "rescales": str(status.rescales),
+            "observed": f"{format_age(status.looked_seconds_ago)}, {status.looks} observations",
+            "metrics": format_age(status.measured_seconds_ago),
+            "decided": format_age(status.decided_seconds_ago),
+            "commands": "; ".join(text.commands),
+            "reason": text.reason,
+            "next step": text.next_step,
+        }
+        say(f"{_format_job(loop)}: {text.state}, session {status.session}")
+        for name, value in lines.items():
+            if value:
+                say(f"    {name:<12} {value}")
 
 
-def _show(each: LoopStatus) -> None:
-    from autotrascale.plan.formatting import format_amount, format_percent
-    from autotrascale.views.loop_text import format_age, format_running
-
-    say(f"{each.job}{' (simulated)' if each.simulated else ''}: {each.state}, session {each.session}")
-    share = (
-        ""
-        if each.within_target is None
-        else f", within it for {format_percent(each.within_target)} of the measured time"
-    )
-    holds = f", {each.held_in_a_row} in a row held: {each.holds_for}" if each.held_in_a_row else ""
-    backlog = "" if each.backlog_records is None else f", {format_amount(each.backlog_records)} records wait"
-    rate = "–" if each.rate is None else f"{format_amount(each.rate)}/s"
-    lines = {
-        "running": format_running(each.running),
-        "requested": format_running(each.requested),
-        "recommended": format_running(each.recommended),
-        "rate": rate + backlog,
-        "latency": _latency(each) + share,
-        "looked": f"{format_age(each.looked_seconds_ago)}, {each.looks} looks{holds}",
-        "metrics": format_age(each.measured_seconds_ago),
-        "decided": format_age(each.decided_seconds_ago),
-        "rescales": str(each.rescales),
-    }
-    for name, text in lines.items():
-        say(f"    {name:<12} {text}")
-    for name, order in (("order", each.order), ("applying", each.applying), *(("not taken", o) for o in each.waiting)):
-        if order is not None:
-            say(f"    {name:<12} {_order(order)}")
-    for reason in each.last_reasons:
-        say(f"    {each.last_action}: {reason}")
-
-
-def _latency(each: LoopStatus) -> str:
-    from autotrascale.plan.formatting import format_seconds
-
-    now = "–" if each.latency_seconds is None else format_seconds(each.latency_seconds)
-    met = {True: "met", False: "missed", None: "not known"}[each.target_met]
-    return f"{now} of {format_seconds(each.latency_target)}, {met}"
-
-
-def _orders(each: LoopStatus) -> list[CommandStatus]:
-    return [order for order in (each.order, each.applying, *each.waiting) if order is not None]
-
-
-def _order(order: CommandStatus) -> str:
-    from autotrascale.views.loop_text import format_command as in_words
-
-    return in_words(order.what, order.parallelism, order.asked_by, order.asked_seconds_ago)
+def _format_job(loop: JournaledLoop) -> str:
+    return f"{loop.job} (simulated)" if loop.session.header.simulated else loop.job

@@ -45,7 +45,7 @@ def test_a_bad_job_file_is_refused_in_one_line_with_its_name(case: dict[str, Any
         read_job_file(path)
     said = str(caught.value)
     assert said.startswith(f"{path}:")
-    assert case["says"] in said
+    assert all(token in said for token in case["says"])
     assert "\n" not in said
 
 
@@ -57,8 +57,8 @@ def write(tmp_path: Path, **changes: Any) -> Path:
 
 def test_a_job_file_is_a_job_and_an_engine(tmp_path: Path) -> None:
     file = read_job_file(write(tmp_path))
-    assert file.engine_name(None) == "simulator"
-    job, engine = file.open("simulator", seed=0)
+    assert file.choose_engine(None) == "simulator"
+    job, engine = file.open_engine("simulator", seed=0)
     with engine:
         assert (job.name, job.rate, job.p_max, list(job.topology)) == ("small", 100.0, 9, ["source", "work"])
         assert engine.simulated
@@ -73,13 +73,13 @@ def test_json_is_read_too(tmp_path: Path) -> None:
 
 def test_an_engine_that_the_file_does_not_describe(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        read_job_file(write(tmp_path)).engine_name("spark")
+        read_job_file(write(tmp_path)).choose_engine("spark")
     assert "spark: is a section that this job file does not have" in str(caught.value)
     assert "--engine simulator" in str(caught.value)
 
 
 def test_a_rate_of_zero_is_nothing_to_tune(tmp_path: Path) -> None:
-    job, engine = read_job_file(write(tmp_path, source_rates={"source": 0})).open("simulator", seed=0)
+    job, engine = read_job_file(write(tmp_path, source_rates={"source": 0})).open_engine("simulator", seed=0)
     with engine, pytest.raises(InputError, match="source_rates: are all zero, so there is nothing to measure"):
         tune(job, engine)
 
@@ -92,5 +92,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_every_job_file_of_ours_is_read(path: Path) -> None:
     file = read_job_file(path)
-    assert file.engine_name(None) in ("spark", "simulator")
+    assert file.choose_engine(None) in ("spark", "simulator")
     assert path.stem.endswith("-simulated") == (file.spark is None)

@@ -127,7 +127,7 @@ def test_the_variables_of_our_own_processes_are_known() -> None:
 
 
 def test_every_variable_is_documented() -> None:
-    told = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    told = (Path(__file__).parents[2] / "docs" / "how-to" / "monitor.md").read_text(encoding="utf-8")
     for name in environment_variables.USER_VARIABLES:
         assert f"`{name}`" in told
 

@@ -13,7 +13,7 @@ from autotrascale.app.metric_recording import MetricRecorder, choose_metric_stor
 from autotrascale.cli import main
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Latency, Snapshot
-from autotrascale.loop import Loop
+from autotrascale.loop import Loop, LoopCollaborators, LoopListener
 from autotrascale.monitor.stores.store_settings import InfluxSettings, SqliteSettings
 from autotrascale.testing.chain_snapshots import chain_snapshot
 from autotrascale.testing.scripted_engine import ScriptedEngine
@@ -64,13 +64,18 @@ def test_a_tuning_run_tells_of_the_snapshot_of_every_trial() -> None:
 def test_a_loop_tells_of_the_snapshot_of_every_look() -> None:
     seen: list[Snapshot] = []
     watched = live()
-    Loop(watched, RULES, initial=START, seen=seen.append).run(300.0)
-    assert len(seen) == watched.looked
+
+    class Watch(LoopListener):
+        def on_snapshot(self, snapshot: Snapshot) -> None:
+            seen.append(snapshot)
+
+    Loop(watched, RULES, initial=START, around=LoopCollaborators(listener=Watch())).run(300.0)
+    assert len(seen) == watched.observed
 
 
 def test_what_a_real_job_was_measured_at_is_there_for_later(capsys: pytest.CaptureFixture[str]) -> None:
     with open_metric_recorder(None) as meter:
-        tune(job(), real(), seen=meter.of(real()))
+        tune(job(), real(), seen=meter.recorder_for(real()))
     assert run("metrics", "--format", "json") == 0
     (found,) = json.loads(capsys.readouterr().out)["jobs"]
     assert found["job"] == job().name
@@ -79,14 +84,14 @@ def test_what_a_real_job_was_measured_at_is_there_for_later(capsys: pytest.Captu
 
 def test_simulated_figures_are_not_kept_among_real_ones(tmp_path: Path) -> None:
     with open_metric_recorder(None) as meter:
-        tune(job(), engine(), seen=meter.of(engine()))
+        tune(job(), engine(), seen=meter.recorder_for(engine()))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_job_as_series_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     times = iter([10 * SECOND, 130 * SECOND, 250 * SECOND])
     meter = MetricRecorder(SqliteSettings(), clock=lambda: next(times))
-    keep = meter.of(real())
+    keep = meter.recorder_for(real())
     for k in (2, 2, 5):
         keep(snapshot(k))
     meter.close()
@@ -107,7 +112,7 @@ def test_jobs_that_nobody_measured(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "holds no metrics yet" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
     with open_metric_recorder(None) as meter:
-        meter.of(real())(snapshot())
+        meter.recorder_for(real())(snapshot())
     assert run("metrics", "shoop") == 1
     assert "job: has no metrics of this time (seen: 'shoop'); use one of shop" in capsys.readouterr().err
 
@@ -116,17 +121,17 @@ def test_a_store_that_fails_is_said_and_costs_the_run_nothing(tmp_path: Path) ->
     said: list[str] = []
     (tmp_path / "mlruns").write_text("in the way")
     meter = MetricRecorder(SqliteSettings(), tell=said.append)
-    assert tune(job(), real(), seen=meter.of(real())).met_target
+    assert tune(job(), real(), seen=meter.recorder_for(real())).met_target
     assert len(said) == 1
     assert said[0].startswith("metrics are not kept: ")
     with pytest.raises(InputError, match="cannot be opened"):
-        MetricRecorder(SqliteSettings(), named=True).of(real())
+        MetricRecorder(SqliteSettings(), is_named=True).recorder_for(real())
 
 
 def test_a_job_whose_name_no_store_takes_is_tuned_all_the_same() -> None:
     said: list[str] = []
     meter = MetricRecorder(SqliteSettings(), tell=said.append)
-    keep = meter.of(real())
+    keep = meter.recorder_for(real())
     keep(replace(snapshot(), job="x" * 100_000))
     keep(replace(snapshot(), job="two\nlines"))
     keep(snapshot())
@@ -138,7 +143,7 @@ def test_an_influxdb_that_is_away_is_said_once_and_points_wait(tmp_path: Path) -
     said: list[str] = []
     away = InfluxSettings("influxdb", "http://127.0.0.1:1", "b", timeout_seconds=0.5, spool_path=str(tmp_path / "s.db"))
     meter = MetricRecorder(away, tell=said.append)
-    keep = meter.of(real())
+    keep = meter.recorder_for(real())
     for _ in range(20):
         keep(snapshot())
     meter.close()
@@ -171,7 +176,7 @@ def test_a_run_that_is_not_journalled_keeps_metrics_only_where_somebody_said(
         (tmp_path / "metrics.yaml").write_text("store: {kind: sqlite, path: here.db}\n")
         monkeypatch.setenv("AUTOTRASCALE_METRICS", "metrics.yaml")
     with open_metric_recorder(None, journalled=False) as meter:
-        meter.of(real())(snapshot())
+        meter.recorder_for(real())(snapshot())
     assert (tmp_path / "here.db").exists() == named
     assert not (tmp_path / "mlruns").exists()
 

@@ -12,9 +12,10 @@ import pytest
 
 from autotrascale.app import stores
 from autotrascale.app.console import OutputFormat
+from autotrascale.app.controlled_query import ControlledQuery
 from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.metric_recording import NO_RECORDER
-from autotrascale.app.program_controller import ControlledQuery, ProgramController
+from autotrascale.app.program_controller import ProgramController
 from autotrascale.app.program_file import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
 from autotrascale.cli import main
 from autotrascale.domain.errors import AuTraScaleError, EngineError, JobBusyError
@@ -92,7 +93,7 @@ def test_a_query_that_cannot_be_kept_is_tried_again_now_and_then(
         tried.append(now)
         raise trouble
 
-    monkeypatch.setattr(ControlledQuery, "turn", turn)
+    monkeypatch.setattr(ControlledQuery, "step", turn)
     kept(Driver(tmp_path.as_uri()))
     assert 2 <= len(tried) <= TURNS / 10
     assert capsys.readouterr().err.count(str(trouble)) == 1
@@ -115,8 +116,11 @@ def test_a_query_that_the_file_names_and_the_program_has_not_is_said_once(
     def turn(query: ControlledQuery, _: float) -> None:
         aimed.append(query.target)
 
-    monkeypatch.setattr(ControlledQuery, "turn", turn)
-    kept(Driver(tmp_path.as_uri(), left=turns), FILE.with_target(Target(2.0), "totals").with_target(Target(1.0), "orders"))
+    monkeypatch.setattr(ControlledQuery, "step", turn)
+    kept(
+        Driver(tmp_path.as_uri(), left=turns),
+        FILE.with_target(Target(2.0), "totals").with_target(Target(1.0), "orders"),
+    )
     said = capsys.readouterr().err
     assert said.count("queries.orders: the program has started no query of this name; it has totals") == 1
     assert set(aimed) == {Target(2.0)}
@@ -127,11 +131,11 @@ def test_several_queries_of_a_program_are_summed_up_in_one_sentence(
     form: OutputFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And `explain` says it again, by the program's name."""
-    monkeypatch.setattr(ControlledQuery, "turn", lambda *_: None)
+    monkeypatch.setattr(ControlledQuery, "step", lambda *_: None)
 
     def advise(query: ControlledQuery) -> Any:
-        then = SimpleNamespace(executors=2 if query.called == "orders" else 1)
-        return SimpleNamespace(advice=SimpleNamespace(then=then), held=False)
+        then = SimpleNamespace(executors=2 if query.name == "orders" else 1)
+        return SimpleNamespace(advice=SimpleNamespace(then=then), target_held=False)
 
     monkeypatch.setattr(ControlledQuery, "advise", advise)
     store = stores.open_decisions(MlflowStore(f"sqlite:///{tmp_path}/mlflow.db"))
@@ -162,7 +166,7 @@ def test_what_was_learned_is_written_for_each_query(tmp_path: Path, monkeypatch:
     def turn(query: ControlledQuery, _: float) -> None:
         query.target = Target(3.0)
 
-    monkeypatch.setattr(ControlledQuery, "turn", turn)
+    monkeypatch.setattr(ControlledQuery, "step", turn)
     bare = ProgramFile("shops", FILE.program)
     for file, learned in ((bare, bare.with_target(Target(3.0))), (FILE, FILE)):
         controller = kept(Driver(tmp_path.as_uri()), file)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.unmarked_query import RunningExecutor
@@ -56,7 +57,7 @@ def test_where_the_target_is_held_by_fewer_fewer_are_advised() -> None:
     found = asked(60.0)
     assert found.advice is not None
     assert found.advice.then.executors == 2, "2.8 slots are busy: one executor would fall behind"
-    idle = [replace(each, tasks=tuple(replace(task, useful_ms=20) for task in each.tasks)) for each in BATCHES]
+    idle = [replace(each, tasks=tuple(structs.replace(task, useful_ms=20) for task in each.tasks)) for each in BATCHES]
     fewer = asked(60.0, batches=idle)
     assert fewer.advice is not None
     assert fewer.advice.then.executors == 1
@@ -79,15 +80,16 @@ def test_the_limit_of_today_stands_beside_the_advised_one_where_it_is_known(opti
 
 def test_whether_a_target_is_held_is_what_was_measured() -> None:
     """Batches of 4.4 s every 5 s: 6.9 s in the mean."""
-    assert [asked(target).held for target in (4.0, 6.8, 7.0, 60.0)] == [False, False, True, True]
-    assert not asked(60.0, batches=BATCHES[:3]).held
+    assert [asked(target).target_held for target in (4.0, 6.8, 7.0, 60.0)] == [False, False, True, True]
+    assert not asked(60.0, batches=BATCHES[:3]).target_held
 
 
 def test_what_was_not_measured_is_said_and_no_advice_is_given() -> None:
     few = asked(4.0, batches=BATCHES[:3])
-    assert (few.advice, few.why) == (None, "3 batches were seen, and it takes 5 to say anything")
+    assert (few.advice, few.why) == (None, "3 batches ended, and advice needs at least 5")
     silent = [replace(each, input_records=None, offered_seconds=None) for each in BATCHES]
-    assert "at what rate records arrive" in asked(4.0, batches=silent).why
-    timeless = [replace(each, tasks=tuple(replace(task, useful_ms=None) for task in each.tasks)) for each in BATCHES]
-    assert "does not say what work the executors did" in asked(4.0, batches=timeless).why
-    assert "does not say what work the executors did" in asked(4.0, executors={}).why
+    assert "input rate" in asked(4.0, batches=silent).why
+    unknown = [tuple(structs.replace(task, useful_ms=None) for task in each.tasks) for each in BATCHES]
+    timeless = [replace(each, tasks=tasks) for each, tasks in zip(BATCHES, unknown, strict=True)]
+    assert "work of the executors" in asked(4.0, batches=timeless).why
+    assert "work of the executors" in asked(4.0, executors={}).why

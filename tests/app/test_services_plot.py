@@ -16,7 +16,7 @@ from autotrascale.views.plots.loop_history import PlottedLoop
 def test_a_loop_that_knows_services_draws_what_its_backlog_has_to_do_with_them(looks: int) -> None:
     known = ServiceLatencyHistory()
     for look in range(looks):
-        known = known.adding(float(look % 7), {"prices": 0.1 * (look % 7)})
+        known = known.add(float(look % 7), {"prices": 0.1 * (look % 7)})
     state = State(services=known)
     drawn = [(plot.name, plot.title) for plot in plot_loop(PlottedLoop(Target(1.0), True), state, [], None)]
     assert tuple(drawn) == list_loop_plots(state)

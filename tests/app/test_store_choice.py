@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from autotrascale.app import stores
+from autotrascale.app.environment_variables import STORE_VARIABLES
 
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in stores.STORE_VARIABLES:
+    for name in STORE_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 

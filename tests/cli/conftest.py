@@ -1,44 +1,17 @@
-"""The tests of the command line write to no store but their own."""
+"""Fixtures of the tests in this folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import mlflow_stores
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless a test asks for one."""
-    monkeypatch.setenv("AUTOTRASCALE_STORE", "none")
-
-
-@pytest.fixture(scope="session")
-def empty_database(pytestconfig: pytest.Config) -> Path:
-    return mlflow_stores.template(pytestconfig)
-
-
-@pytest.fixture(scope="session")
-def common_store(empty_database: Path) -> Iterator[MlflowStore]:
-    """One for all tests, each of which takes a job of its own: a second one would take a second to open."""
-    with mlflow_stores.quick_folder() as folder:
-        yield mlflow_stores.embedded(empty_database, folder)
-
-
-@pytest.fixture
-def store(common_store: MlflowStore, monkeypatch: pytest.MonkeyPatch) -> MlflowStore:
-    monkeypatch.setenv("AUTOTRASCALE_STORE", common_store.uri)
-    return common_store
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A job that no other test uses."""
-    return request.node.name.replace("[", "-").replace("]", "")
+from tests.support.store_fixtures import common_store as common_store
+from tests.support.store_fixtures import empty_database as empty_database
+from tests.support.store_fixtures import name as name
+from tests.support.store_fixtures import no_store as no_store
+from tests.support.store_fixtures import store as store
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

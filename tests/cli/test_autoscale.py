@@ -76,7 +76,10 @@ def test_a_job_is_tuned_or_autoscaled_and_not_both(
 ) -> None:
     """In one line, before anything is started, whoever was first."""
     path = job_file(tmp_path, name)
-    for doing, remedy in ((job_lock.TUNED, "wait until it has ended"), (job_lock.AUTOSCALED, "stop that one first")):
+    for doing, remedy in (
+        (job_lock.TUNED, "wait until it has ended"),
+        (job_lock.AUTOSCALED, "stop that process first"),
+    ):
         with job_lock.lock_job(store, name, doing):
             for verb in ("tune", "autoscale"):
                 assert run(verb, path) == 1
@@ -235,11 +238,11 @@ def test_a_bad_section_is_one_line(
 
 def test_a_recorded_trace_is_read_from_beside_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "rates.csv").write_text("0,100\n100,300\n")
-    schedule = RateTrace("recorded", file="rates.csv").schedule(0.0, tmp_path)
+    schedule = RateTrace("recorded", file="rates.csv").rate_function(0.0, tmp_path)
     assert schedule(50.0) == pytest.approx(200.0)
     (tmp_path / "rates.csv").write_text("seconds,rate\n")
     with pytest.raises(InputError, match="is not lines of seconds,rate"):
-        RateTrace("recorded", file="rates.csv").schedule(0.0, tmp_path)
+        RateTrace("recorded", file="rates.csv").rate_function(0.0, tmp_path)
 
 
 def test_every_kind_of_trace_gives_a_rate() -> None:
@@ -255,8 +258,8 @@ def test_every_kind_of_trace_gives_a_rate() -> None:
 
 
 def test_knobs_that_were_left_alone_are_as_a_loop_needs_them() -> None:
-    assert fill_loop_knobs(Knobs(), Target(0.1), micro_batch=False) == LOOP_KNOBS
-    given = fill_loop_knobs(Knobs(interval_seconds=5.0, ignore_instances=1), Target(0.1), micro_batch=False)
+    assert fill_loop_knobs(Knobs(), Target(0.1), is_micro_batch=False) == LOOP_KNOBS
+    given = fill_loop_knobs(Knobs(interval_seconds=5.0, ignore_instances=1), Target(0.1), is_micro_batch=False)
     assert (given.interval_seconds, given.ignore_instances) == (5.0, 1)
     assert given.running_seconds == LOOP_KNOBS.running_seconds
 
@@ -264,17 +267,17 @@ def test_knobs_that_were_left_alone_are_as_a_loop_needs_them() -> None:
 def test_our_own_policy_weighs_its_rescales_and_what_a_file_says_counts() -> None:
     """What is left open goes by what a rescale costs; other policies, and programs, by the constants."""
     settings, left = AutoscalingSettings(Target(0.1)), AutoscaleSection()
-    weighed = build_loop_rules(left.weighing(), settings, LOOP_KNOBS)
+    weighed = build_loop_rules(left.with_cost_aware_planning(), settings, LOOP_KNOBS)
     assert weighed.planning == COST_AWARE_PLANNING
     assert weighed.rescales_per_day is None
     plain = build_loop_rules(left, settings, LOOP_KNOBS)
     assert plain.planning.late_worth is None
     assert (plain.rescales_per_day, plain.settings.confidence) == (10, 0.75)
     said = AutoscaleSection(PlanningSettings(late_worth=0.0, worth=0.3), confidence=0.6, rescales_per_day=10)
-    own = build_loop_rules(said.weighing(), settings, LOOP_KNOBS)
+    own = build_loop_rules(said.with_cost_aware_planning(), settings, LOOP_KNOBS)
     assert (own.planning.late_worth, own.planning.worth, own.planning.band) == (0.0, 0.3, 1.0)
     assert (own.rescales_per_day, own.settings.confidence) == (10, 0.6)
-    knobs = fill_loop_knobs(Knobs(), Target(0.1), micro_batch=False, weighed=True)
+    knobs = fill_loop_knobs(Knobs(), Target(0.1), is_micro_batch=False, is_cost_aware=True)
     assert knobs == replace(LOOP_KNOBS, scale_down_delay_seconds=0.0)
 
 
@@ -286,9 +289,9 @@ def test_the_simulated_day_of_the_configs_is_read() -> None:
 
 
 def test_what_waits_for_the_next_micro_batch_is_no_backlog() -> None:
-    assert fill_loop_knobs(Knobs(), Target(5.0), micro_batch=True).backlog_seconds == 5.0
+    assert fill_loop_knobs(Knobs(), Target(5.0), is_micro_batch=True).backlog_seconds == 5.0
     own = Knobs(backlog_seconds=2.0, catch_up_seconds=60.0)
-    assert fill_loop_knobs(own, Target(5.0), micro_batch=True).backlog_seconds == 2.0
+    assert fill_loop_knobs(own, Target(5.0), is_micro_batch=True).backlog_seconds == 2.0
 
 
 LOG = ROOT / "tests" / "analyze" / "data" / "wordcount-events.jsonl"

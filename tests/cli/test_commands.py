@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.test_autoscale import entries, job_file, run
 
 from autotrascale.app import loop_session
 from autotrascale.app.console import OutputFormat
-from autotrascale.app.loop_session import open_decisions
 from autotrascale.app.metric_recording import NO_RECORDER
+from autotrascale.app.stores import open_decisions
 from autotrascale.cli import commands, completion
 from autotrascale.domain.errors import JobBusyError
 from autotrascale.knowledge import job_lock
-from autotrascale.knowledge.decision_journal.journal import FINISHED, DecisionJournal, JournalSession, SessionHeader
+from autotrascale.knowledge.decision_journal.journal import FINISHED, DecisionJournal
+from autotrascale.knowledge.decision_journal.session_writer import JournalSession
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
 from autotrascale.knowledge.mlflow_store import MlflowStore
-from autotrascale.loop import Loop
+from autotrascale.loop import Loop, LoopCollaborators
+from tests.cli.test_autoscale import entries, job_file, run
 from tests.knowledge import mlflow_stores
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
 
@@ -44,7 +46,7 @@ def begun(decisions: DecisionJournal, job: str, *, advise: bool = False) -> tupl
     bounds = dict.fromkeys(TOPOLOGY, (1, 16))
     opening = SessionHeader(job, "simulator", True, TOPOLOGY.fingerprint, 0.5, "mean", advise, None, bounds)
     session = decisions.open_session(opening)
-    loop = Loop(live(), RULES, initial=START, state=session.state, journal=session, orders=session.orders_after)
+    loop = Loop(live(), RULES, initial=START, state=session.state, around=LoopCollaborators(journal=session))
     loop.run(300)
     return session, loop
 
@@ -70,7 +72,7 @@ def test_orders_are_taken_in_and_the_status_says_who_asked(kept: Loop, name: str
     assert f"to {name}: pin work 7; taken in at its next look" in capsys.readouterr().out
     assert run("status", name) == 0
     assert "not taken    pin work 7, by " in capsys.readouterr().out
-    kept.turn()
+    kept.run_once()
     assert run("status", name, "--format", "json") == 0
     (told,) = json.loads(capsys.readouterr().out)["loops"]
     assert (told["state"], told["running"]["work"], told["recommended"]["work"]) == ("pinned", 7, 7)
@@ -78,14 +80,14 @@ def test_orders_are_taken_in_and_the_status_says_who_asked(kept: Loop, name: str
     assert "@" in told["order"]["asked_by"]
     assert run("pause", name, "--yes", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["what"] == "pause"
-    kept.turn()
+    kept.run_once()
     assert run("status") == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if name in line]
     assert "paused" in row
     assert "source 1, work 7" in row
     assert run("resume", name, "-y") == 0
-    kept.turn()
-    assert kept.state.orders.standing is None
+    kept.run_once()
+    assert kept.state.commands.standing is None
     assert completion.complete_loop_names(name) == [name]  # for the shell
 
 
@@ -107,8 +109,8 @@ def test_it_is_asked_once_and_not_without_a_terminal(
     for answer, code in ((False, 1), (True, 0)):
         monkeypatch.setattr(commands.typer, "confirm", answering(answer))
         assert run("pause", name) == code
-        kept.turn()
-        assert kept.state.orders.paused is answer
+        kept.run_once()
+        assert kept.state.commands.paused is answer
     assert len(questions) == 2
     assert f"pause {name}: it will be looked at and not be rescaled" in questions[0]
     assert run("apply", name) == 0  # it is paused now
@@ -128,8 +130,8 @@ def test_what_cannot_be_asked_is_one_line_and_no_order(kept: Loop, name: str, ca
         one_line(capsys, says)
     for pins in (["work"], ["work=x"], ["=3"], ["work=3", "work=4"]):
         assert run("pin", name, *pins, "--yes") == commands.BAD_USAGE
-    kept.turn()
-    assert kept.state.orders.taken == 0
+    kept.run_once()
+    assert kept.state.commands.last_number == 0
 
 
 def test_a_loop_that_ended_cannot_be_asked_and_one_that_advises_only_to_apply(

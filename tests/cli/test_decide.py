@@ -101,13 +101,11 @@ def test_the_target_that_limits_a_batch_is_said(tmp_path: Path, capsys: pytest.C
     batches = {**WORD_COUNT, "execution": "micro-batch", "overhead_share": 0.1, "batch_seconds": 3.0}
     path = tmp_path / "batches.json"
     path.write_text(json.dumps(batches))
-    for target, said in {
-        "1.2": "with batches of 1.20 s at most: the target on mean latency",
-        "0.2": "batches as short as the target of 200 ms are out of reach",
-    }.items():
+    for target, field, shown in (("1.2", "batch_limit_seconds", "1.20 s"), ("0.2", "target_seconds", "200 ms")):
         assert run("decide", "--policy", "ds2", "--latency-target", target, "--format", "json", str(path)) == 0
         (batch,) = [reason for reason in json.loads(capsys.readouterr().out)["reasons"] if reason["code"] == "batch"]
-        assert said in batch["text"]
+        assert batch[field] == pytest.approx(float(target))
+        assert shown in batch["text"]
         assert batch["overhead_share"] == pytest.approx(0.25 if target == "1.2" else 0.1)
 
 
@@ -236,7 +234,7 @@ def raising(error: BaseException) -> Any:
 def test_ctrl_c_ends_quietly_with_130(
     snapshot: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotrascale.plan.policies.create", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("autotrascale.plan.policies.registry.create", raising(KeyboardInterrupt()))
     assert run("decide", str(snapshot)) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -304,7 +302,7 @@ def test_an_exported_model_is_read_like_a_bare_one(tmp_path: Path, capsys: pytes
     study = AskTellStudy(floor=(1, 2), p_max=36, latency_target=0.2)
     study.tell((1, 3), latency=0.19)
     model = study.model(rate=100.0)
-    exported = write_model(tmp_path, model, ModelCard.of(model, job, simulated=True))
+    exported = write_model(tmp_path, model, ModelCard.for_model(model, job, simulated=True))
     bare = tmp_path / "bare.json"
     bare.write_text(model.to_json())
     snapshot = str(Path(__file__).parents[2] / "examples" / "snapshot.json")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from autotrascale.app import tuning_run
+from autotrascale.app import demo, tuning_run
 from autotrascale.app.job_file import read_job_file
-from autotrascale.cli import demo, main
+from autotrascale.cli import main
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.controller import preflight
 
@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", demo.JOB_FILES.values())
 def test_its_jobs_are_those_of_the_checkout(name: str) -> None:
     """Comments differ: these are read by newcomers."""
-    assert yaml.safe_load(demo._text(name)) == yaml.safe_load((ROOT / "configs" / name).read_text())
+    assert yaml.safe_load(demo.read_demo_file(name)) == yaml.safe_load((ROOT / "configs" / name).read_text())
 
 
 def test_simulated_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,10 +52,10 @@ def test_what_somebody_changed_is_left_as_it_is(here: Path, capsys: pytest.Captu
     path.parent.mkdir()
     path.write_text("mine")
     assert run("demo", "--engine", "simulator", "--to", "there") == 1
-    assert "there/wordcount.yaml: is there and is not the demo's, so it is left as it is" in capsys.readouterr().err
+    assert "there/wordcount.yaml: has been changed" in capsys.readouterr().err
     assert path.read_text() == "mine"
     assert run("demo", "--engine", "simulator", "--to", "there/wordcount.yaml") == 1
-    assert "there/wordcount.yaml: is no folder: File exists; name another one with --to" in capsys.readouterr().err
+    assert "there/wordcount.yaml: is not a folder" in capsys.readouterr().err
 
 
 def test_where_there_is_a_spark_it_follows(
@@ -80,7 +80,7 @@ def test_where_there_is_a_spark_it_follows(
     spark = asked[1].file.spark
     assert spark is not None
     assert Path(spark.work_dir).is_relative_to(here / demo.FOLDER)
-    assert "now on real Spark" in capsys.readouterr().err
+    assert "now on Spark" in capsys.readouterr().err
 
 
 def test_a_spark_that_cannot_run_is_left_out_or_refused(
@@ -96,4 +96,4 @@ def test_a_spark_that_cannot_run_is_left_out_or_refused(
     ]
     assert not list(here.iterdir())
     assert run("demo") == 0
-    assert "real Spark is left out: there is no Java" in capsys.readouterr().err
+    assert "leaving out Spark: there is no Java" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def test_models_are_listed_and_shown(store: MlflowStore, name: str, capsys: pyte
         "floor: source 4, count 8; P_max: source 24, count 24\n2 parallelisms were measured" in capsys.readouterr().out
     )
     assert run("models", "show", "nonsense") == 1
-    assert "is no reference to a stored model" in capsys.readouterr().err
+    assert "model: is not a reference" in capsys.readouterr().err
 
 
 def test_a_model_of_somebody_else_is_listed_with_what_is_wrong(
@@ -95,7 +95,7 @@ def test_models_travel_in_files(
     (tmp_path / "copy.json").write_text(text)
     (tmp_path / "broken.json").write_text(text.replace('"rate": 300000.0', '"rate": 1.0', 1))
     assert run("models", "import", tmp_path / "copy.json", tmp_path / "broken.json") == 1
-    assert "broken.json: tags.rate: does not fit the model" in capsys.readouterr().err
+    assert "broken.json: tags.rate: does not match" in capsys.readouterr().err
     assert ModelLibrary(store).versions(f"{name}-copy") == []
     taken = answer(capsys, "models", "import", tmp_path / "copy.json")["models"]
     assert taken == [f"models:/autotrascale.{name}-copy/1"]

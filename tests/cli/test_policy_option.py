@@ -14,7 +14,7 @@ from autotrascale.cli import main
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.knowledge.run_history import find_run, read_opening
-from autotrascale.plan.policies import OURS, PolicyChoice, known
+from autotrascale.plan.policies.registry import OURS, PolicyChoice, known
 from tests.knowledge.mlflow_stores import CONTENT
 
 
@@ -75,10 +75,10 @@ def test_a_run_that_follows_a_policy_is_interrupted_gone_on_with_and_explained(
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     path = job_file(tmp_path, "j", policy="threshold", policy_options={"cap": 9}, manager={"quota": 12})
     file = read_job_file(path)
-    assert file.policy_named(None) == PolicyChoice("threshold", {"cap": 9, "slots": 12})
-    assert file.policy_named("ds2") == PolicyChoice("ds2", {"slots": 12})
-    assert file.policy_named(OURS) == PolicyChoice()
-    assert read_job_file(job_file(tmp_path, "j")).policy_named(None) == PolicyChoice()
+    assert file.choose_policy(None) == PolicyChoice("threshold", {"cap": 9, "slots": 12})
+    assert file.choose_policy("ds2") == PolicyChoice("ds2", {"slots": 12})
+    assert file.choose_policy(OURS) == PolicyChoice()
+    assert read_job_file(job_file(tmp_path, "j")).choose_policy(None) == PolicyChoice()
 
 
 @pytest.mark.parametrize(

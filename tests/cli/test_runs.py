@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autotrascale.app import tuning_run
+from autotrascale.app import job_file_changes
 from autotrascale.cli import main
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator.engine import SimulatorEngine
@@ -124,7 +124,7 @@ def test_a_run_that_is_stopped_ends_cleanly_and_goes_on(
     assert resumed["evaluations"] == len(undisturbed.evaluations)
     assert resumed["model"] == f"models:/autotrascale.{name}/1"
     assert run("runs", "resume", name) == 1
-    assert "is finished (target-met), so there is nothing to resume" in capsys.readouterr().err
+    assert "is finished (target-met)" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("store")
@@ -190,13 +190,13 @@ def test_a_job_is_tuned_by_one_process_at_a_time(
         assert f"autotrascale runs cancel {journal.run_id}" in err
         assert answer(capsys, "runs", "cancel", journal.run_id) == {"run_id": journal.run_id, "ended": False}
     assert run("runs", "cancel", journal.run_id) == 1
-    assert "does not run any more" in capsys.readouterr().err
+    assert "is not running" in capsys.readouterr().err
 
 
 def test_a_crashed_run_can_be_cancelled(store: MlflowStore, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     from autotrascale.knowledge.run_journal import RunJournal
 
-    RunJournal.start(store, opening(job(name))).owner.leave()
+    RunJournal.start(store, opening(job(name))).owner.mark_inactive()
     assert run("runs", "ls", "--job", name) == 0
     assert "crashed" in capsys.readouterr().out
     assert run("runs", "show", name) == 0
@@ -233,12 +233,12 @@ def test_the_environment_names_the_store(
 def test_differences_are_said_place_by_place() -> None:
     before = {**CONTENT, "gone": 1}
     now = {**CONTENT, "new": 2, "operators": dict(reversed(CONTENT["operators"].items()))}
-    assert list(tuning_run.list_differences(before, now)) == [
+    assert list(job_file_changes.list_differences(before, now)) == [
         "operators come in another order",
         "gone is gone (was 1)",
         "new is new (2)",
     ]
-    assert list(tuning_run.list_differences(CONTENT, CONTENT)) == []
+    assert list(job_file_changes.list_differences(CONTENT, CONTENT)) == []
 
 
 def test_a_run_that_broke_is_failed_and_goes_on(

@@ -195,7 +195,7 @@ def test_a_miss_recommends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_the_help_says_what_is_done_and_what_the_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "docs/glossary.md" in out
+    assert "docs/reference/glossary.md" in out
     assert "3 no configuration can be trusted to meet it" in out
 
 

@@ -1,1 +1,1 @@
-"""What `autotrascale doctor` looks at: small checks, each of which says what it saw and what to do about it."""
+"""Checks of `autotrascale doctor`: each reports what it saw, and a remedy for a problem."""

@@ -1,7 +1,7 @@
-"""What a check says, what it is given, and how one check after another is asked.
+"""Checks and findings of `autotrascale doctor`.
 
-A check is a function `Case → Finding`, or None where it has nothing to look at. It raises what the rest of the program
-raises when something is wrong: that is a problem with its remedy in the message.
+A check is a function `CheckContext → Finding`, or None if it does not apply. It may raise the errors of the rest of the
+program: their messages contain the remedy.
 """
 
 from __future__ import annotations
@@ -22,34 +22,43 @@ if TYPE_CHECKING:
     from autotrascale.app.job_file import JobFile
 
 FindingState = Literal["ok", "warning", "problem"]
-
-_TRIED = "autotrascale.execute.spark.jobs.wordcount:WordCount"  # runs where no job file says what to run
+DEFAULT_JOB = "autotrascale.execute.spark.jobs.wordcount:WordCount"  # checked if no job file is given
 
 
 @dataclass(frozen=True)
 class Finding:
+    """The result of one check."""
+
     state: FindingState
     seen: str
     remedy: str = ""
-    check: str = ""
+    check: str = ""  # name of the check
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Where to look, and for which job, if one is named."""
+    """What to check.
+
+    Args:
+        job: the job file, if one is given.
+        store: the value of `--store`.
+        metrics: the metric store.
+        environment: environment variables.
+        clock: returns Unix time.
+    """
 
     job: JobFile | None = None
-    store: str | None = None  # of runs and models, as --store says it
+    store: str | None = None
     metrics: SqliteSettings | InfluxSettings = field(default_factory=SqliteSettings)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Callable[[], float] = time.time
 
     @property
     def spark(self) -> SparkSettings | None:
-        """What Spark is to be fit for: the job's own settings; without a job ours, where there is a Spark."""
+        """Settings of Spark: the job's own, else those of the word count; None if Spark does not apply."""
         if self.job is not None:
             return self.job.spark
-        return SparkSettings(_TRIED) if find_spec("pyspark") else None
+        return SparkSettings(DEFAULT_JOB) if find_spec("pyspark") else None
 
 
 Check = Callable[[CheckContext], Finding | None]
@@ -67,29 +76,29 @@ def problem(seen: str, remedy: str) -> Finding:
     return Finding("problem", seen, remedy)
 
 
-def run_checks(checks: Mapping[str, Check], case: CheckContext) -> Iterator[Finding]:
-    """All of them, whatever one of them runs into."""
+def run_checks(checks: Mapping[str, Check], context: CheckContext) -> Iterator[Finding]:
+    """Yield the findings of all checks that apply. An error of one check does not stop the others."""
     for name, check in checks.items():
-        finding = _asked(check, case)
+        finding = _run(check, context)
         if finding is not None:
             yield replace(finding, check=name)
 
 
-def _asked(check: Check, case: CheckContext) -> Finding | None:
+def finding_from_error(error: AuTraScaleError) -> Finding:
+    """Return a problem with the error's message and remedy."""
+    if isinstance(error, InputError):
+        return problem(str(error).removesuffix(f"; {error.remedy}"), error.remedy)
+    seen, _, remedy = str(error).rpartition(": ")
+    return problem(seen, remedy) if seen else problem(remedy, "")
+
+
+def _run(check: Check, context: CheckContext) -> Finding | None:
     try:
-        return check(case)
+        return check(context)
     except AuTraScaleError as error:
         return finding_from_error(error)
     except Exception as error:
         missing = explain_missing_package(error) if isinstance(error, ModuleNotFoundError) else None
         if missing is not None:
             return finding_from_error(missing)
-        return problem(f"cannot be looked at: {type(error).__name__}: {error}", "look at what it names")
-
-
-def finding_from_error(error: AuTraScaleError) -> Finding:
-    """The program's own complaints say what to do at their end, after a semicolon or a colon."""
-    if isinstance(error, InputError):
-        return problem(str(error).removesuffix(f"; {error.remedy}"), error.remedy)
-    seen, _, remedy = str(error).rpartition(": ")
-    return problem(seen, remedy) if seen else problem(remedy, "")
+        return problem(f"the check failed: {type(error).__name__}: {error}", "correct the cause")

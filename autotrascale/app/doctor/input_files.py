@@ -1,4 +1,4 @@
-"""The files that say what to look at. One that is wrong is a finding like others: the rest is looked at without it."""
+"""Files that tell `autotrascale doctor` what to check. A wrong file is a finding, and the other checks still run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 
 def read_check_context(job: Path | None, metrics: Path | None, store: str | None) -> tuple[CheckContext, list[Finding]]:
-    """What to look at, and what the files themselves are worth."""
+    """Read the files, and return what to check with the findings about the files themselves."""
     findings: list[Finding] = []
     job_file = _read("job file", job, read_job_file, findings)
-    stated = _read("metrics file", metrics or find_metrics_file(None), read_metrics_file, findings)
-    return CheckContext(job_file, store, SqliteSettings() if stated is None else stated), findings
+    settings = _read("metrics file", metrics or find_metrics_file(None), read_metrics_file, findings)
+    return CheckContext(job_file, store, SqliteSettings() if settings is None else settings), findings
 
 
-def _read(check: str, path: Path | None, reader: Callable[[Path], T], findings: list[Finding]) -> T | None:
+def _read(check: str, path: Path | None, read: Callable[[Path], T], findings: list[Finding]) -> T | None:
     if path is None:
         return None
     try:
-        read = reader(path)
+        content = read(path)
     except InputError as error:
         findings.append(replace(finding_from_error(error), check=check))
         return None
-    findings.append(replace(ok(f"{path} can be used"), check=check))
-    return read
+    findings.append(replace(ok(f"{path} is valid"), check=check))
+    return content

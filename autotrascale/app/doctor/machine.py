@@ -1,4 +1,4 @@
-"""The machine itself: folders that can be written to, room on the disk, the loopback, open files, the clock."""
+"""The machine: writable folders, disk space, loopback network, open files, clock."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from autotrascale.app.doctor.checks import Check, CheckContext, Finding, ok, problem, warning
-from autotrascale.app.stores import STORE_VARIABLES
+from autotrascale.app.environment_variables import STORE_VARIABLES
 from autotrascale.knowledge.mlflow_store import hide_secrets
 from autotrascale.monitor.stores.store_settings import InfluxSettings
 
 GIGABYTE = 10**9
-LITTLE, TOO_LITTLE = 2 * GIGABYTE, GIGABYTE // 5  # state, shuffles and event log of one trial after another
-FILES = 1024  # RocksDB holds several open for each partition of the state
-SKEW_SECONDS = 5.0  # a claim on a run is judged by heartbeats, minutes apart
-PATIENCE = 3.0
+LOW_DISK, FULL_DISK = 2 * GIGABYTE, GIGABYTE // 5  # for state, shuffle files and event logs of several trials
+MIN_OPEN_FILES = 1024  # RocksDB keeps several files open for each partition of the state
+MAX_SKEW_SECONDS = 5.0  # heartbeats decide whether a run is alive
+TIMEOUT_SECONDS = 3.0
 
 
 def checks() -> dict[str, Check]:
@@ -38,130 +38,127 @@ def checks() -> dict[str, Check]:
     }
 
 
-def work_folder(case: CheckContext) -> Finding | None:
-    """Native libraries are unpacked into the system's folder and loaded from there."""
-    if case.spark is None:
+def work_folder(context: CheckContext) -> Finding | None:
+    if context.spark is None:
         return None
-    folder = _work(case)
-    if refusal := _refusal(folder, "spark.work_dir"):
+    folder = _work_folder(context)
+    if refusal := _check_writable(folder, "spark.work_dir"):
         return refusal
-    temporary = Path(tempfile.gettempdir())
+    temporary = Path(tempfile.gettempdir())  # Spark unpacks native libraries there and loads them
     if os.statvfs(temporary).f_flag & os.ST_NOEXEC:
         return warning(
-            f"{temporary} allows no code to be loaded from it, and Spark unpacks libraries there",
-            "remount it without noexec, or give the driver another java.io.tmpdir",
+            f"{temporary} is mounted noexec, and Spark loads libraries from there",
+            "remount it without noexec, or set another java.io.tmpdir for the driver",
         )
-    return ok(f"{folder} can be written to")
+    return ok(f"{folder} is writable")
 
 
-def checkpoint_folder(case: CheckContext) -> Finding | None:
-    spark = case.spark
+def checkpoint_folder(context: CheckContext) -> Finding | None:
+    spark = context.spark
     if spark is None or not spark.checkpoint_dir:
         return None
     scheme, _, path = spark.checkpoint_dir.rpartition("://")
     if scheme not in ("", "file"):
-        return ok(f"{spark.checkpoint_dir} is Spark's to reach: not looked at")
-    if refusal := _refusal(Path(path), "spark.checkpoint_dir"):
+        return ok(f"{spark.checkpoint_dir} is reached by Spark: not checked")
+    if refusal := _check_writable(Path(path), "spark.checkpoint_dir"):
         return refusal
     if not spark.local:
-        return warning(f"{path} can be written to from here, which says nothing of the executors", "share it with them")
-    return ok(f"{path} can be written to")
+        return warning(f"{path} is writable here, but executors may not reach it", "use a folder that all hosts share")
+    return ok(f"{path} is writable")
 
 
-def event_log(case: CheckContext) -> Finding | None:
-    """It is in the work folder, and read while the job runs; kept logs and the rest of what died stay there."""
-    if case.spark is None:
+def event_log(context: CheckContext) -> Finding | None:
+    """Check for files of ended runs: the event log is in the work folder, and kept or forgotten files stay there."""
+    if context.spark is None:
         return None
-    left = [path for path in _work(case).glob("autotrascale-*") if path.is_dir() and not _in_use(path)]
+    left = [path for path in _work_folder(context).glob("autotrascale-*") if path.is_dir() and not _in_use(path)]
     size = sum(_size(path) for path in left)
-    if left and size > LITTLE // 2:
+    if left and size > LOW_DISK // 2:
         return warning(
-            f"{len(left)} folders of runs that are over hold {size / GIGABYTE:.1f} GB in {_work(case)}",
-            f"remove what you do not need: {_work(case)}/autotrascale-*",
+            f"{len(left)} folders of ended runs hold {size / GIGABYTE:.1f} GB in {_work_folder(context)}",
+            f"remove those you do not need: {_work_folder(context)}/autotrascale-*",
         )
-    kept = "kept after the run" if case.spark.keep_event_log else "removed as it is read"
-    return ok(f"in {_work(case)}, {kept}")
+    kept = "kept after the run" if context.spark.keep_event_log else "removed while it is read"
+    return ok(f"in {_work_folder(context)}, {kept}")
 
 
-def disk(case: CheckContext) -> Finding:
-    folder = _work(case) if case.spark is not None else Path.cwd()
-    free = shutil.disk_usage(_existing(folder)).free
-    seen = f"{free / GIGABYTE:.1f} GB are free under {folder}"
-    if free < TOO_LITTLE:
-        return problem(seen, "free some, or name another folder as spark.work_dir")
-    return warning(seen, "long runs may want more") if free < LITTLE else ok(seen)
+def disk(context: CheckContext) -> Finding:
+    folder = _work_folder(context) if context.spark is not None else Path.cwd()
+    free = shutil.disk_usage(_first_existing(folder)).free
+    seen = f"{free / GIGABYTE:.1f} GB free in {folder}"
+    if free < FULL_DISK:
+        return problem(seen, "free disk space, or set another folder as spark.work_dir")
+    return warning(seen, "free disk space for long runs") if free < LOW_DISK else ok(seen)
 
 
-def open_files(case: CheckContext) -> Finding | None:
-    if case.spark is None:
+def open_files(context: CheckContext) -> Finding | None:
+    if context.spark is None:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < FILES:
-        return warning(f"a process may hold {soft} files open", f"ulimit -n {FILES} or more (at most {hard})")
-    return ok(f"a process may hold {'any number of' if soft == resource.RLIM_INFINITY else soft} files open")
+    if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
+        return warning(f"a process may open {soft} files", f"run ulimit -n {MIN_OPEN_FILES} or more (at most {hard})")
+    return ok(f"a process may open {'any number of' if soft == resource.RLIM_INFINITY else soft} files")
 
 
-def loopback(case: CheckContext) -> Finding:  # noqa: ARG001 - as all checks are called
-    """Driver, JVM and Python workers talk to each other there."""
+def loopback(context: CheckContext) -> Finding:  # noqa: ARG001 - signature of checks
+    """Check connections to 127.0.0.1, which driver, JVM and Python workers use."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS).close()
     except OSError as error:
-        return problem(
-            f"no connection from 127.0.0.1 to itself: {error}", "bring the interface lo up, open ports to it"
-        )
-    return ok("127.0.0.1 reaches itself, ports are free")
+        return problem(f"no connection from 127.0.0.1 to itself: {error}", "enable the interface lo and its ports")
+    return ok("127.0.0.1 answers, and ports are free")
 
 
-def clock(case: CheckContext) -> Finding:
-    """Against the time at which this program was installed, the file system's, and that of the servers in use."""
-    now = case.clock()
+def clock(context: CheckContext) -> Finding:
+    """Compare the clock with the installation of this program, the file system, and the servers in use."""
+    now = context.clock()
     if now < Path(__file__).stat().st_mtime:
-        return problem("the clock is behind the day on which this program was installed", "set the clock")
+        return problem("the clock is before the installation of this program", "set the clock")
     with tempfile.NamedTemporaryFile() as file:
         off = Path(file.name).stat().st_mtime - now
-    if abs(off) > SKEW_SECONDS:
-        return warning(f"files are stamped {off:+.0f} s from the clock", "set one of the two clocks")
-    for url in _servers(case):
-        seen = _server_time(url)
-        if seen is not None and abs(seen - case.clock()) > SKEW_SECONDS:
+    if abs(off) > MAX_SKEW_SECONDS:
+        return warning(f"the file system is {off:+.0f} s from the clock", "set one of the two clocks")
+    for url in _list_servers(context):
+        seen = _read_server_time(url)
+        if seen is not None and abs(seen - context.clock()) > MAX_SKEW_SECONDS:
             return warning(
-                f"{url} is {seen - case.clock():+.0f} s from this machine's clock",
-                "set one of the two clocks: whether a run lives is told by the time",
+                f"{url} is {seen - context.clock():+.0f} s from this machine's clock",
+                "set one of the two clocks: heartbeats decide whether a run is alive",
             )
-    return ok("as the file system's, and that of the servers in use")
+    return ok("the same as that of the file system and of the servers in use")
 
 
-def _servers(case: CheckContext) -> Iterator[str]:
-    said = [case.store, *(case.environment.get(name) for name in STORE_VARIABLES)]
-    store = next((uri for uri in said if uri), "")
+def _list_servers(context: CheckContext) -> Iterator[str]:
+    candidates = [context.store, *(context.environment.get(name) for name in STORE_VARIABLES)]
+    store = next((uri for uri in candidates if uri), "")
     if store.startswith(("http://", "https://")):
         yield hide_secrets(store)
-    if isinstance(case.metrics, InfluxSettings):
-        yield case.metrics.url
+    if isinstance(context.metrics, InfluxSettings):
+        yield context.metrics.url
 
 
-def _server_time(url: str) -> float | None:
-    """None where nobody answers: that is another check's affair."""
+def _read_server_time(url: str) -> float | None:
+    """Return the time of a server, or None if it does not answer, which another check reports."""
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            said = answer.headers.get("Date")
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+            date = answer.headers.get("Date")
     except urllib.error.HTTPError as error:
-        said = error.headers.get("Date")
+        date = error.headers.get("Date")
     except (OSError, ValueError):
         return None
     with suppress(TypeError, ValueError):
-        return parsedate_to_datetime(said).timestamp()
+        return parsedate_to_datetime(date).timestamp()
     return None
 
 
-def _work(case: CheckContext) -> Path:
-    return Path((case.spark.work_dir if case.spark else "") or tempfile.gettempdir())
+def _work_folder(context: CheckContext) -> Path:
+    return Path((context.spark.work_dir if context.spark else "") or tempfile.gettempdir())
 
 
-def _refusal(folder: Path, setting: str) -> Finding | None:
-    """Made where there is none, as the engine would; written through to the disk, as a checkpoint is."""
+def _check_writable(folder: Path, setting: str) -> Finding | None:
+    """Return a problem if a file cannot be synced to `folder`. Folders created for the check are removed again."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +167,7 @@ def _refusal(folder: Path, setting: str) -> Finding | None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return problem(f"{folder} cannot be written to: {error.strerror}", f"name another folder as {setting}")
+        return problem(f"{folder} cannot be written to: {error.strerror}", f"set another folder as {setting}")
     finally:
         for each in missing:
             with suppress(OSError):
@@ -178,16 +175,16 @@ def _refusal(folder: Path, setting: str) -> Finding | None:
     return None
 
 
-def _existing(path: Path) -> Path:
+def _first_existing(path: Path) -> Path:
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether a process names it, as the JVM of a host does."""
-    wanted = os.fsencode(folder)
+    """Return whether the command line of a process names the folder, as that of a JVM does."""
+    name = os.fsencode(folder)
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if wanted in line.read_bytes():
+            if name in line.read_bytes():
                 return True
     return False
 

@@ -1,4 +1,4 @@
-"""Python and its packages, extra by extra, as this very installation declares them."""
+"""Python, and the packages of each extra that this installation declares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from autotrascale.app.doctor.checks import Check, CheckContext, Finding, ok, problem, warning
-from autotrascale.app.doctor.redis import address
+from autotrascale.app.doctor.redis import find_address
 from autotrascale.monitor.stores.store_settings import InfluxSettings
 
 CORE = "core"
@@ -21,27 +21,27 @@ _NOT_FOR_USERS = {"all", "dev", "docs", "peers"}
 
 
 def checks() -> dict[str, Check]:
-    extras = [extra for extra in _declared() if extra not in _NOT_FOR_USERS]
+    extras = [extra for extra in _read_requirements() if extra not in _NOT_FOR_USERS]
     return {"python": interpreter, **{f"packages: {extra}": partial(packages, extra=extra) for extra in extras}}
 
 
-def interpreter(case: CheckContext) -> Finding:  # noqa: ARG001 - as all checks are called
+def interpreter(context: CheckContext) -> Finding:  # noqa: ARG001 - signature of checks
     return ok(f"Python {platform.python_version()}, {sys.executable}")
 
 
-def packages(case: CheckContext, *, extra: str) -> Finding:
-    wrong = [said for requirement in _declared()[extra] if (said := _what_is_wrong(requirement))]
+def packages(context: CheckContext, *, extra: str) -> Finding:
+    wrong = [fault for requirement in _read_requirements()[extra] if (fault := _find_fault(requirement))]
     if not wrong:
-        return ok("all there")
+        return ok("all are installed")
     name = "autotrascale" if extra == CORE else f"'autotrascale[{extra}]'"
-    return (problem if _is_needed(extra, case) else warning)("; ".join(wrong), f"pip install {name}")
+    return (problem if _is_required(extra, context) else warning)("; ".join(wrong), f"pip install {name}")
 
 
-def _declared() -> dict[str, list[Requirement]]:
-    """What each extra asks for. In a checkout the project file counts: what pip once read of it ages."""
+def _read_requirements() -> dict[str, list[Requirement]]:
+    """Return the requirements of each extra. In a checkout pyproject.toml is newer than the installed metadata."""
     if _PROJECT.is_file():
-        said = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]
-        lists = {CORE: said["dependencies"], **said["optional-dependencies"]}
+        project = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]
+        lists = {CORE: project["dependencies"], **project["optional-dependencies"]}
         return {extra: [Requirement(line) for line in lines] for extra, lines in lists.items()}
     metadata = importlib.metadata.metadata("autotrascale")
     every = [Requirement(line) for line in importlib.metadata.requires("autotrascale") or []]
@@ -51,25 +51,25 @@ def _declared() -> dict[str, list[Requirement]]:
     return found
 
 
-def _what_is_wrong(requirement: Requirement) -> str:
+def _find_fault(requirement: Requirement) -> str:
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
         return f"{requirement.name} is missing"
     if requirement.specifier.contains(version, prereleases=True):
         return ""
-    return f"{requirement.name} is {version}, and {requirement.specifier} is needed"
+    return f"{requirement.name} is {version}, but {requirement.specifier} is required"
 
 
-def _is_needed(extra: str, case: CheckContext) -> bool:
+def _is_required(extra: str, context: CheckContext) -> bool:
     match extra:
         case "core":
             return True
         case "spark":
-            return case.job is not None and case.job.spark is not None
+            return context.job is not None and context.job.spark is not None
         case "redis":
-            return address(case) is not None
+            return find_address(context) is not None
         case "influxdb":
-            return isinstance(case.metrics, InfluxSettings)
+            return isinstance(context.metrics, InfluxSettings)
         case _:
             return False

@@ -1,4 +1,4 @@
-"""The Redis that a job keeps results in, where one of its options is the address of one."""
+"""Redis, if an option of the job is the address of a Redis server."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ from urllib.parse import urlsplit
 
 from autotrascale.app.doctor.checks import CheckContext, Finding, ok, problem
 
-PATIENCE = 2.0
+TIMEOUT_SECONDS = 2.0
 _SCHEMES = ("redis://", "rediss://")
 
 
-def address(case: CheckContext) -> str | None:
-    options = case.job.spark.options.values() if case.job is not None and case.job.spark is not None else ()
+def find_address(context: CheckContext) -> str | None:
+    """Return the first option of the job that is the address of a Redis server, or None."""
+    spark = None if context.job is None else context.job.spark
+    options = () if spark is None else spark.options.values()
     return next((value for value in options if isinstance(value, str) and value.startswith(_SCHEMES)), None)
 
 
-def reachable(case: CheckContext) -> Finding | None:
-    url = address(case)
+def reachable(context: CheckContext) -> Finding | None:
+    url = find_address(context)
     if url is None:
         return None
-    where = f"Redis at {_without_secrets(url)}"
+    parts = urlsplit(url)
+    place = f"Redis at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"  # without the password
     try:
         import redis
     except ModuleNotFoundError:
-        return problem(f"{where} is asked for, and Python lacks redis", "pip install 'autotrascale[redis]'")
+        return problem(
+            f"{place} is an option of the job, but the package redis is missing", "pip install 'autotrascale[redis]'"
+        )
     try:
-        with redis.Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE) as client:
+        with redis.Redis.from_url(
+            url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
+        ) as client:
             client.ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        said = " ".join(str(error).replace(url, where).split())
-        return problem(f"{where} does not answer: {said}", "start it, or correct the job's option")
-    return ok(f"{where} answers")
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        message = " ".join(str(error).replace(url, place).split())
+        return problem(f"{place} does not answer: {message}", "start it, or correct the job's option")
+    return ok(f"{place} answers")

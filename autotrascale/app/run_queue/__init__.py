@@ -1,15 +1,15 @@
-"""The runs that a server was asked for: in which order they run, in which process, and how none of them is lost.
+"""Runs that clients of the server requested: their order, their processes, and their recovery after a crash.
 
-A run that waits for its turn is an MLflow run of status SCHEDULED, with what was asked for in its tags (`entries`).
-There is no second table beside the store, for three reasons: a submission and its run cannot disagree after a crash;
-it works with every store that MLflow works with, not only with a file; and the command line sees and cancels what waits
-without knowing of servers. What MLflow cannot do is done here: the order is kept in memory and read back at the start
-(`keeper`), and one server at a time works for one name in one store (`lock`).
+A run that waits for its turn is an MLflow run of status SCHEDULED, with the request in its tags (`run_requests`). The
+queue has no table of its own beside the store, for three reasons: a request and its run cannot disagree after a crash;
+it works with every store that MLflow supports; and the command line sees and cancels waiting runs without a server.
+MLflow has no order of runs, so the queue keeps the order in memory and reads it back when it starts (`supervisor`).
+Only one server at a time works for one name in one store (`server_lock`).
 
-Each run is a process of its own (`worker`), so that neither Spark nor a tuning's mathematics is in the server. It hangs
-on a pipe to the server: when that closes, however the server died, the run is interrupted, keeps its last evaluation
-and ends. A run whose tag `autotrascale.queue` says `wanted` is brought to its end by the server of its name, over as
-many starts of either as it takes; a run that kills its process again and again is given up.
+Each run has a process of its own (`worker`), so that neither Spark nor the mathematics of tuning runs in the server. A
+pipe connects it to the server. If the pipe closes, however the server died, the run keeps its last trial and ends. The
+server of that name resumes runs whose tag `autotrascale.queue` is `wanted`. It gives up a run that kills its process
+several times.
 
-Turns are round-robin over jobs and first come, first served within a job; a job has one run at a time.
+Jobs take turns (round-robin), and within a job the first request runs first. A job has one run at a time.
 """

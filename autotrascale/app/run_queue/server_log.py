@@ -1,4 +1,4 @@
-"""What the server and its workers say on stderr: one JSON object a line, its time, level and event first."""
+"""Log of the server and its workers on stderr: one JSON object a line, with time, level and event first."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-NAME = "autotrascale.service"
-MINUTE = 60.0
+NAME = "autotrascale.server"
+REPEAT_SECONDS = 60.0
 _log = logging.getLogger(NAME)
 
 
-class _Lines(logging.Formatter):
+class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -26,33 +26,33 @@ class _Lines(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
-class _NowAndThen(logging.Filter):
-    """What uvicorn says of single requests that are none, once a minute: a client must not be able to fill a disk."""
+class _RateLimit(logging.Filter):
+    """Passes each warning of uvicorn about a malformed request once a minute, so that no client can fill the disk."""
 
-    OF_REQUESTS = ("Invalid HTTP request", "Unsupported upgrade", "No supported WebSocket", "socket.accept() out of")
+    LIMITED = ("Invalid HTTP request", "Unsupported upgrade", "No supported WebSocket", "socket.accept() out of")
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, float] = {}
+        self._last: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        kind = next((words for words in self.OF_REQUESTS if record.getMessage().startswith(words)), None)
-        if kind is None or record.created - self._said.get(kind, 0.0) >= MINUTE:
-            self._said[kind or ""] = record.created
+        kind = next((start for start in self.LIMITED if record.getMessage().startswith(start)), None)
+        if kind is None or record.created - self._last.get(kind, 0.0) >= REPEAT_SECONDS:
+            self._last[kind or ""] = record.created
             return True
         return False
 
 
 def configure(level: int = logging.INFO) -> None:
-    """uvicorn's own lines too, but not one for each request: `/metrics` counts those."""
+    """Log to stderr, uvicorn's messages included, but no line for each request: `/metrics` counts requests."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_JsonLines())
     for name in (NAME, "uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = ([handler] if name != "uvicorn.error" else []), name == "uvicorn.error"
         logger.setLevel(level)
-    logging.getLogger("uvicorn.error").addFilter(_NowAndThen())
-    logging.getLogger("asyncio").addFilter(_NowAndThen())
+    logging.getLogger("uvicorn.error").addFilter(_RateLimit())
+    logging.getLogger("asyncio").addFilter(_RateLimit())
 
 
 def info(event: str, **fields: Any) -> None:
@@ -64,5 +64,5 @@ def warning(event: str, **fields: Any) -> None:
 
 
 def exception(event: str, **fields: Any) -> None:
-    """Within an exception's handler: what nobody expected, with where it came from."""
+    """Log an unexpected error with its traceback, from within an exception handler."""
     _log.exception(event, extra={"fields": fields})

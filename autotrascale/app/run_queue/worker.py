@@ -1,8 +1,8 @@
-"""The process of one run: `python -m autotrascale.app.run_queue.worker STORE RUN`, its standard input held by a server,
-whose first words on it are the store's address.
+"""Process of one run: `python -m autotrascale.app.run_queue.worker STORE RUN`.
 
-It starts what waits, or carries on what was interrupted, after the last finished evaluation. When its standard input
-closes the server is gone: the run then ends as with Ctrl-C, and the process with it, in any case.
+A server holds its standard input and writes the store's address as the first line. The process starts a waiting run, or
+resumes an interrupted run after its last trial. When its standard input closes, the server is gone: the run ends as
+with Ctrl-C, and the process ends in any case.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import NoReturn
 
 from autotrascale.app import tuning_run, unit_warnings
 from autotrascale.app.job_file import read_job_file
+from autotrascale.app.job_file_changes import read_job_content
 from autotrascale.app.metric_recording import open_metric_recorder
 from autotrascale.app.run_queue import server_log
 from autotrascale.app.run_queue.run_requests import QueueRequest, fetch_run
-from autotrascale.cli import tuning_output
+from autotrascale.app.termination import TERMINATED, exit_on_sigterm
 from autotrascale.domain.errors import (
     AuTraScaleError,
     InputError,
@@ -34,24 +35,24 @@ from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.knowledge.run_json import digest_json
 from autotrascale.views.tuning_progress import format_finished_trial
 
-EXIT_BUSY = 75  # another run of the job is under way: this one waits for another turn
-GRACE_SECONDS = 20.0
-_TERMINATED = 143
+EXIT_BUSY = 75  # another run of the job is under way, and this run waits for another turn
+GRACE_SECONDS = 20.0  # to end the run after standard input has closed
 
 
 def main() -> NoReturn:
     _, run_id = sys.argv[1:]
-    uri = _first_line()
+    uri = _read_first_line()
     server_log.configure()
-    with tuning_output.exit_on_sigterm():
-        threading.Thread(target=_hang_on, name="server", daemon=True).start()
+    with exit_on_sigterm():
+        threading.Thread(target=_wait_for_hang_up, name="server", daemon=True).start()
         code = execute_run(MlflowStore(uri), run_id)
     sys.exit(code)
 
 
 def execute_run(store: MlflowStore, run_id: str) -> int:
+    """Start or resume a run, and return the exit code of the process."""
     try:
-        _go(store, run_id)
+        _execute(store, run_id)
     except JobBusyError:
         return EXIT_BUSY
     except (RunCancelledError, RunLostError) as error:
@@ -59,40 +60,40 @@ def execute_run(store: MlflowStore, run_id: str) -> int:
         return 1
     except AuTraScaleError as error:
         server_log.warning("run failed", run=run_id, why=str(error))
-        _fail(store, run_id, str(error))
+        _mark_failed(store, run_id, str(error))
         return 1
     except Exception as error:
         server_log.exception("run failed", run=run_id)
-        _fail(store, run_id, f"{type(error).__name__}: {error}")
+        _mark_failed(store, run_id, f"{type(error).__name__}: {error}")
         return 1
     return 0
 
 
-def _go(store: MlflowStore, run_id: str) -> None:
+def _execute(store: MlflowStore, run_id: str) -> None:
     run = fetch_run(store, run_id)
     request = QueueRequest.read(run)
     listener = tuning_run.RunListener(
-        lambda job, sink, _: server_log.info(
+        on_start=lambda job, sink, _: server_log.info(
             "run opened", run=run_id, job=job.name, rate=job.rate, simulated=sink is None, sink=sink
         ),
-        lambda progress: (
+        on_progress=lambda progress: (
             server_log.info("evaluation", run=run_id, line=format_finished_trial(progress)) if progress.done else None
         ),
-        lambda _: server_log.info("run interrupted", run=run_id),
-        trouble=lambda why: server_log.warning("run in doubt", run=run_id, why=why),
-        waiting=lambda line: server_log.info("waiting", run=run_id, why=line),
+        on_unfinished=lambda _: server_log.info("run interrupted", run=run_id),
+        warn=lambda why: server_log.warning("run in doubt", run=run_id, why=why),
+        on_wait=lambda why: server_log.info("waiting", run=run_id, why=why),
     )
-    with open_metric_recorder(None) as meter:
-        if _begun(store, run_id):
-            finished = tuning_run.resume(store, run_id, listener, request.total_trials, request.max_seconds, meter)
+    with open_metric_recorder(None) as recorder:
+        if _has_begun(store, run_id):
+            result = tuning_run.resume(store, run_id, listener, request.total_trials, request.max_seconds, recorder)
         else:
-            asked = _asked(request, run_id, run.data.tags.get(tags.JOB_FILE))
-            finished = tuning_run.start(asked, store, listener, meter)
-    server_log.info("run finished", run=run_id, stop_reason=finished.outcome.stop_reason)
+            tuning_request = _build_request(request, run_id, run.data.tags.get(tags.JOB_FILE))
+            result = tuning_run.start(tuning_request, store, listener, recorder)
+    server_log.info("run finished", run=run_id, stop_reason=result.outcome.stop_reason)
 
 
-def _begun(store: MlflowStore, run_id: str) -> bool:
-    """Whether there is something to go on from. An opening half written, with no evaluation after it, is none."""
+def _has_begun(store: MlflowStore, run_id: str) -> bool:
+    # An opening that was written in part, without a trial after it, counts as none.
     try:
         run_history.read_opening(store, run_id)
     except InputError:
@@ -102,12 +103,13 @@ def _begun(store: MlflowStore, run_id: str) -> bool:
     return True
 
 
-def _asked(request: QueueRequest, run_id: str, before: str | None) -> tuning_run.TuningRequest:
+def _build_request(request: QueueRequest, run_id: str, digest: str | None) -> tuning_run.TuningRequest:
+    """Return the request for a new run, if the job file still has the digest of the time of the request."""
     path = Path(request.path)
     file = read_job_file(path)
     unit_warnings.warn_about_units(file, lambda why: server_log.warning("run in doubt", run=run_id, why=why))
-    if digest_json(tuning_run.read_job_content(path)) != before:
-        raise InputError(str(path), "has changed since the run was asked for", remedy="ask for a new run")
+    if digest_json(read_job_content(path)) != digest:
+        raise InputError(str(path), "has changed since the run was requested", remedy="request a new run")
     return tuning_run.TuningRequest(
         file,
         path,
@@ -120,8 +122,8 @@ def _asked(request: QueueRequest, run_id: str, before: str | None) -> tuning_run
     )
 
 
-def _fail(store: MlflowStore, run_id: str, why: str) -> None:
-    """What the journal has said of the run's end stands."""
+def _mark_failed(store: MlflowStore, run_id: str, why: str) -> None:
+    # An end that the journal has recorded already stands.
     try:
         if fetch_run(store, run_id).info.status in ("SCHEDULED", "RUNNING"):
             job_lock.end_run(store, run_id, "FAILED", why)
@@ -129,20 +131,20 @@ def _fail(store: MlflowStore, run_id: str, why: str) -> None:
         server_log.warning("run cannot be marked as failed", run=run_id, why=str(error))
 
 
-def _first_line() -> str:
-    """Byte by byte: nothing of what comes after may be taken."""
+def _read_first_line() -> str:
+    # Byte by byte, as a buffered read would take what follows the line.
     line = b""
     while (byte := os.read(0, 1)) not in (b"", b"\n"):
         line += byte
     return line.decode()
 
 
-def _hang_on() -> None:
+def _wait_for_hang_up() -> None:
     while os.read(0, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
-    os._exit(_TERMINATED)
+    os._exit(TERMINATED)
 
 
 if __name__ == "__main__":

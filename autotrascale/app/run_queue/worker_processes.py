@@ -1,4 +1,4 @@
-"""The processes of the runs under way. None outlives the server: each hangs on a pipe to it (see `worker`)."""
+"""Worker processes of the runs under way. None outlives the server, as each ends when its pipe to the server closes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from autotrascale.knowledge.mlflow_store import MlflowStore
 
-GRACE_SECONDS = 25.0  # a little more than a worker gives itself
+GRACE_SECONDS = 25.0  # to end a run; a little more than a worker allows itself
 
 
 @dataclass(frozen=True)
 class WorkerProcess:
-    """It leads a session of its own, so that Ctrl-C in a terminal reaches the server alone."""
+    """The process of one run. It leads a session of its own, so that Ctrl-C in a terminal reaches the server alone."""
 
     run_id: str
     job: str
@@ -26,13 +26,13 @@ class WorkerProcess:
 
     @classmethod
     def start(cls, store: MlflowStore, run_id: str, job: str) -> WorkerProcess:
-        """Whoever lists processes sees where the store is. Its address may hold a password, and goes by the pipe."""
+        """Start the process. The store's address goes through the pipe, as it may hold a password that `ps` shows."""
         command = [sys.executable, "-m", "autotrascale.app.run_queue.worker", store.where, run_id]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
-        )  # stderr is the server's own
+        )  # stderr is that of the server
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is found dead soon enough
+        with contextlib.suppress(BrokenPipeError):  # the supervisor will notice that the process is gone
             process.stdin.write(store.uri.encode() + b"\n")
             process.stdin.flush()
         return cls(run_id, job, process)
@@ -42,29 +42,30 @@ class WorkerProcess:
         return self.process.pid
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Return the exit code, or None while the process runs."""
         return self.process.poll()
 
     def hang_up(self) -> None:
-        """It keeps its last evaluation and ends."""
+        """Close the pipe: the run keeps its last trial, and the process ends."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
 
     def kill(self) -> None:
+        """Kill the process and its session."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
-        self.hang_up()  # nobody is there, but the pipe is ours still
+        self.hang_up()  # closes our end of the pipe
 
 
-def stop_workers(children: Iterable[WorkerProcess], seconds: float = GRACE_SECONDS) -> None:
-    """All of them, cleanly where they manage in time."""
-    children = list(children)
-    for child in children:
-        child.hang_up()
+def stop_workers(workers: Iterable[WorkerProcess], seconds: float = GRACE_SECONDS) -> None:
+    """End all processes: cleanly within `seconds`, else by a kill."""
+    workers = list(workers)
+    for worker in workers:
+        worker.hang_up()
     until = time.monotonic() + seconds
-    for child in children:
+    for worker in workers:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.process.wait(max(0.0, until - time.monotonic()))
-        child.kill()
+            worker.process.wait(max(0.0, until - time.monotonic()))
+        worker.kill()

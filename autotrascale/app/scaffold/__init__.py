@@ -1,1 +1,1 @@
-"""What a newcomer starts from: the job files of the demo, and job files made from a script, an event log or answers."""
+"""Job files for `autotrascale init` and `demo`: made from a script, from an event log or from answers."""

@@ -1,26 +1,25 @@
-"""What an event log says of the application that wrote it, as far as a job file wants to know it: its name, its queries
-with their rates and how long their batches take, and the executors that it has."""
+"""Facts from an event log for a job file: name, queries with rate and batch duration, and executors."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from autotrascale.domain.errors import InputError
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.decoding import decode_rare_event
-from autotrascale.monitor.eventlog.lines import Text, blocks
-from autotrascale.monitor.eventlog.log_files import LogFile, find_files, pieces
+from autotrascale.monitor.eventlog.archived_log import ArchivedLog
+from autotrascale.monitor.eventlog.decoding import decode_line_without_tasks
+from autotrascale.monitor.eventlog.log_files import find_logs
 
-_LAST = 200  # batches of a query whose length counts
+RECENT_BATCHES = 200
 
 
 @dataclass
 class QueryFacts:
-    """`rate` in records per second of its latest batches, and how long the middle one of them took."""
+    """A query of the application. `rates` are records/s and `durations` seconds, one value for each batch."""
 
     name: str
     batches: int = 0
@@ -29,92 +28,82 @@ class QueryFacts:
 
     @property
     def rate(self) -> float | None:
-        return statistics.fmean(self.rates[-_LAST:]) if self.rates else None
+        """Mean input rate of the recent batches, records/s."""
+        return statistics.fmean(self.rates[-RECENT_BATCHES:]) if self.rates else None
 
     @property
     def batch_seconds(self) -> float | None:
-        return statistics.median(self.durations[-_LAST:]) if self.durations else None
+        """Median duration of the recent batches."""
+        return statistics.median(self.durations[-RECENT_BATCHES:]) if self.durations else None
 
 
 @dataclass
 class ApplicationFacts:
+    """The application. `executors` is the largest number at one time, `cores` that of one executor."""
+
     name: str = ""
     queries: dict[str, QueryFacts] = field(default_factory=dict)
-    executors: int = 0  # the most at a time
-    cores: int = 0  # of one
+    executors: int = 0
+    cores: int = 0
     master: str = ""
 
 
 def read_application_facts(path: str) -> ApplicationFacts:
-    """Of several applications the one that comes last by its name, which is the newest where Spark names them."""
-    files, _ = find_files([path])
-    newest = max(file.log for file in files)
-    seen, there = ApplicationFacts(), set[str]()
-    for event in _events([file for file in files if file.log == newest]):
-        _take(event, seen, there)
-    if not seen.queries:
+    """Return facts of the application in an event log. Of several, the last by id is the newest.
+
+    Raises:
+        InputError: the log has no streaming query.
+    """
+    logs, _ = find_logs([path])
+    facts, running = ApplicationFacts(), set[str]()
+    for _ in ArchivedLog(logs[-1], decode_line_without_tasks).read(partial(_add_event, facts=facts, running=running)):
+        pass
+    if not facts.queries:
         raise InputError(
             path,
-            "holds no streaming query",
-            seen=seen.name or Path(path).name,
+            "has no streaming query",
+            seen=facts.name or Path(path).name,
             remedy="give the event log of a streaming application that has run a batch",
         )
-    return seen
+    return facts
 
 
-def _events(files: list[LogFile]) -> Iterator[object]:
-    for piece in pieces(files):
-        for block in blocks(Text(piece), piece):
-            for line in block:
-                if line.startswith(events.TASK_END):
-                    continue
-                try:
-                    event = decode_rare_event(line)
-                except ValueError:  # a line that is damaged, or still being written
-                    continue
-                if event is not None:
-                    yield event
-
-
-def _take(event: object, seen: ApplicationFacts, there: set[str]) -> None:
+def _add_event(event: object, facts: ApplicationFacts, running: set[str]) -> None:
+    """Add an event. `running` are the ids of running executors."""
     match event:
         case events.ApplicationStart():
-            seen.name = event.name
+            facts.name = event.name
         case events.Environment():
-            seen.master = event.properties.get("spark.master", seen.master)
+            facts.master = event.properties.get("spark.master", facts.master)
         case events.ExecutorChange():
             if event.info is None:
-                there.discard(event.executor)
+                running.discard(event.executor)
             else:
-                there.add(event.executor)
-                seen.cores = event.info.cores
-            seen.executors = max(seen.executors, len(there))
+                running.add(event.executor)
+                facts.cores = event.info.cores
+            facts.executors = max(facts.executors, len(running))
         case events.QueryStarted():
-            _query(seen, event.name, event.id or event.runId)
+            _find_query(facts, event.name, event.id or event.runId)
         case events.QueryProgress():
-            _progress(seen, event.progress)
+            _add_progress(facts, event.progress)
 
 
-def _progress(seen: ApplicationFacts, progress: events.ProgressRecord) -> None:
-    query = _query(seen, progress.name, progress.id or progress.runId)
-    rates = [rate for source in progress.sources if (rate := _number(source.inputRowsPerSecond)) is not None]
-    records = sum(source.numInputRows for source in progress.sources)
-    if not records:
+def _add_progress(facts: ApplicationFacts, progress: events.ProgressRecord) -> None:
+    query = _find_query(facts, progress.name, progress.id or progress.runId)
+    # Some versions of Spark write a rate that is not a number as text.
+    rates = [source.inputRowsPerSecond for source in progress.sources]
+    finite = [rate for rate in rates if isinstance(rate, float) and math.isfinite(rate)]
+    if not sum(source.numInputRows for source in progress.sources):
         return
     query.batches += 1
-    query.rates.append(math.fsum(rates))
-    took = progress.batchDuration or progress.durationMs.get("triggerExecution")
-    if took:
-        query.durations.append(took / 1000)
+    query.rates.append(math.fsum(finite))
+    duration_ms = progress.batchDuration or progress.durationMs.get("triggerExecution")
+    if duration_ms:
+        query.durations.append(duration_ms / 1000)
 
 
-def _query(seen: ApplicationFacts, name: str | None, key: str) -> QueryFacts:
-    """One that is started again is the same; without a name it is told by its number, as `autotrascale run` does."""
-    if key not in seen.queries:
-        seen.queries[key] = QueryFacts(name or f"query-{len(seen.queries) + 1}")
-    return seen.queries[key]
-
-
-def _number(rate: float | str | None) -> float | None:
-    """Some versions write what is no number as a text."""
-    return rate if isinstance(rate, float) and math.isfinite(rate) else None
+def _find_query(facts: ApplicationFacts, name: str | None, query_id: str) -> QueryFacts:
+    # A query without a name gets its number, as in `autotrascale run`.
+    if query_id not in facts.queries:
+        facts.queries[query_id] = QueryFacts(name or f"query-{len(facts.queries) + 1}")
+    return facts.queries[query_id]

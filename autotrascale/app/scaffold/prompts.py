@@ -1,5 +1,4 @@
-"""A few questions on a terminal, each with what is usual: return takes that. Where nobody sits there, what is usual is
-taken without asking, and the job file says so."""
+"""Questions on a terminal, each with a default. Without a terminal the defaults are used, and the job file says so."""
 
 from __future__ import annotations
 
@@ -14,60 +13,72 @@ T = TypeVar("T")
 
 
 class Prompts:
-    """`assumed` are the options that nobody gave or answered."""
+    """Asks questions. `assumed` lists the options whose default was used without asking."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet or not sys.stdin.isatty()
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet or not sys.stdin.isatty()
         self.assumed: list[str] = []
 
-    def ask(self, option: str, question: str, given: T | None, usual: T, read: Callable[[str], T]) -> T:
-        """`read` refuses what is no answer; then it is asked again."""
+    def ask(self, option: str, question: str, given: T | None, default: T, parse: Callable[[str], T]) -> T:
+        """Return the value of an option: as given, else as answered, else the default.
+
+        Args:
+            option: name of the option.
+            question: text of the question.
+            given: value on the command line.
+            default: value for an empty answer.
+            parse: reads an answer; an InputError is printed and the question is asked again.
+
+        Raises:
+            InputError: the input ended before an answer.
+        """
         if given is not None:
             return given
-        while not self._quiet:
-            answer = self._answer(f"{question} [{_shown(usual)}]: ", option).strip()
-            if not answer:
-                return usual
+        while not self._is_quiet:
+            print(f"{question} [{_format_default(default)}]: ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
+            if not line:
+                remedy = f"give {option}, or --yes to use the default"
+                raise InputError(option, "has no answer, as the input ended", remedy=remedy)
+            if not line.strip():
+                return default
             try:
-                return read(answer)
+                return parse(line.strip())
             except InputError as error:
                 note(str(error))
         self.assumed.append(option)
-        return usual
-
-    @staticmethod
-    def _answer(prompt: str, option: str) -> str:
-        print(prompt, end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line:
-            raise InputError(option, "has no answer: the input ended", remedy=f"give {option}, or --yes for the usual")
-        return line
+        return default
 
 
 def number_parser(option: str) -> Callable[[str], float]:
-    def read(text: str) -> float:
+    """Return a parser of numbers whose errors name `option`."""
+
+    def parse(text: str) -> float:
         try:
             return float(text)
         except ValueError:
-            raise InputError(option, "is no number", seen=text, remedy="write one, such as 2.5") from None
+            raise InputError(option, "is not a number", seen=text, remedy="write a number such as 2.5") from None
 
-    return read
+    return parse
 
 
 def count_parser(option: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
+    """Return a parser of whole numbers from 1 whose errors name `option`."""
+
+    def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < 1:
-            raise InputError(option, "is no whole number from 1", seen=text, remedy="write one, such as 8")
+            raise InputError(option, "is not a whole number of at least 1", seen=text, remedy="write one such as 8")
         return int(text)
 
-    return read
+    return parse
 
 
 def parse_names(text: str) -> tuple[str, ...]:
+    """Return names that are separated by spaces or commas."""
     return tuple(text.replace(",", " ").split())
 
 
-def _shown(usual: object) -> str:
-    if isinstance(usual, tuple):
-        return " ".join(str(each) for each in usual)
-    return f"{usual:g}" if isinstance(usual, float) else str(usual or "none")
+def _format_default(default: object) -> str:
+    if isinstance(default, tuple):
+        return " ".join(str(each) for each in default)
+    return f"{default:g}" if isinstance(default, float) else str(default or "none")

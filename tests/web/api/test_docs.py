@@ -1,4 +1,4 @@
-"""docs/http-api.md says what there is: routes, options, limits; and its examples are taken."""
+"""docs/how-to/http-api.md says what there is: routes, options, limits; and its examples are taken."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from autotrascale.cli import main, serve
+from autotrascale.app import environment_variables
+from autotrascale.cli import main
 from autotrascale.web.api import guard, schemas
 from autotrascale.web.api.job_catalog import JobCatalog
 from tests.web.api.clients import TestClient
 
 ROOT = Path(__file__).parents[3]
-DOC = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+DOC = (ROOT / "docs" / "how-to" / "http-api.md").read_text(encoding="utf-8")
 
 
 def test_the_routes_are_those_of_the_application(client: TestClient) -> None:
@@ -35,7 +36,7 @@ def test_options_and_limits_are_those_of_the_program() -> None:
     of_others = r"^curl.*$|`python -m benchmarks[^`]*`"  # the options of curl and of a bench are not the service's
     told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", re.sub(of_others, "", DOC, flags=re.MULTILINE)))
     assert told <= options
-    assert serve.TOKEN_VARIABLE in DOC
+    assert environment_variables.TOKEN in DOC
     assert f"{guard.MAX_BODY_BYTES:,} bytes" in DOC
     assert f"{schemas.MAX_LISTED} entries" in DOC
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.cli import main, serve
+from autotrascale.app import environment_variables
+from autotrascale.cli import main
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.web import server
 from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.api.tokens import MIN_TOKEN_LENGTH, UNNAMED, VARIABLE, Tokens, read_tokens
@@ -99,26 +101,26 @@ def test_what_serve_refuses(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv(serve.TOKEN_VARIABLE, raising=False)
+    monkeypatch.delenv(environment_variables.TOKEN, raising=False)
     good = ("--configs", configs, "--store", store.uri)
-    assert "there is no token" in refused(capsys, *good, "--host", "0.0.0.0")
-    assert "is no address" in refused(capsys, *good, "--host", "tuner.example")
-    assert "--configs: is no folder" in refused(capsys, "--configs", tmp_path / "none", "--store", store.uri)
-    assert "--store: is none" in refused(capsys, "--configs", configs, "--store", "none")
-    assert "--name: is no name" in refused(capsys, *good, "--name", "a'b")
+    assert "without a token" in refused(capsys, *good, "--host", "0.0.0.0")
+    assert "--host: " in refused(capsys, *good, "--host", "tuner.example")
+    assert "--configs: " in refused(capsys, "--configs", tmp_path / "none", "--store", store.uri)
+    assert "--store: " in refused(capsys, "--configs", configs, "--store", "none")
+    assert "--name: " in refused(capsys, *good, "--name", "a'b")
     (tmp_path / "token").write_text("short\n")
-    assert "holds no token" in refused(capsys, *good, "--token-file", tmp_path / "token")
+    assert "at least 16" in refused(capsys, *good, "--token-file", tmp_path / "token")
     assert "cannot be read" in refused(capsys, *good, "--token-file", tmp_path / "missing")
-    with serve.listening("127.0.0.1", 0) as taken:
+    with server.bind_socket("127.0.0.1", 0) as taken:
         taken.listen()
         port = str(taken.getsockname()[1])
-        assert "cannot be listened on" in refused(capsys, *good, "--port", port)
+        assert f":{port}" in refused(capsys, *good, "--port", port)
 
 
 def test_the_token_comes_from_a_file_or_the_environment_and_goes_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert serve.TOKEN_VARIABLE == VARIABLE
+    assert environment_variables.TOKEN == VARIABLE
     monkeypatch.setenv(VARIABLE, TOKEN)
     assert owner(read_tokens(None), TOKEN) == UNNAMED
     assert VARIABLE not in os.environ
@@ -165,7 +167,7 @@ def test_a_token_file_that_is_spoilt_locks_nobody_out_and_shows_nothing(
     said = [record for record in caplog.records if "cannot be used" in record.getMessage()]
     assert len(said) == 1
     why = said[0].__dict__["fields"]["why"]
-    assert f"holds no token of at least {MIN_TOKEN_LENGTH}" in why or "names nobody" in why
+    assert f"holds no token of at least {MIN_TOKEN_LENGTH}" in why or "has a name" in why
     assert TOKEN not in why
     path.unlink()
     tokens.reread()
@@ -173,17 +175,17 @@ def test_a_token_file_that_is_spoilt_locks_nobody_out_and_shows_nothing(
 
 
 def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvicorn" else object())
-    with pytest.raises(InputError, match=r"not installed: uvicorn; pip install 'autotrascale\[service\]'"):
-        serve.check_installed()
+    monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else object())
+    with pytest.raises(InputError, match=r"uvicorn; pip install 'autotrascale\[service\]'"):
+        server.check_installed()
 
 
 @pytest.mark.parametrize(
     ("host", "loopback"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True)]
 )
 def test_loopback(host: str, loopback: bool) -> None:
-    assert serve.check_address(host, secured=False) is loopback
-    assert not serve.check_address("0.0.0.0", secured=True)
+    assert server.check_address(host, has_token=False) is loopback
+    assert not server.check_address("0.0.0.0", has_token=True)
 
 
 def test_log_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:
