@@ -70,10 +70,10 @@ def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_mea
     ks = np.rint(np.asarray(floor) * rng.uniform(1.0, 3.0, (5, len(floor))))
 
     def both(at: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        m = expectation.latency(ks, np.zeros(5), at, expectation.beyond(40, at))
+        m = expectation.latency(ks, np.zeros(5), at, expectation.deviation(40, at))
         return np.concatenate([m.value, expectation.measurements(at)[:, 0]])
 
-    m = expectation.latency(ks, np.zeros(5), beta, expectation.beyond(40, beta))
+    m = expectation.latency(ks, np.zeros(5), beta, expectation.deviation(40, beta))
     slope = np.concatenate([m.slope, expectation.measurements(beta)[:, 1:]])
     step = 1e-6 * np.eye(len(beta))
     numeric = np.stack([(both(beta + e) - both(beta - e)) / 2e-6 for e in step], axis=1)
@@ -83,15 +83,15 @@ def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_mea
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(-0.5, 0.5)), min_size=1, max_size=8, unique_by=lambda r: r[0]))
 def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it(rows: list[tuple[int, float]]) -> None:
-    loads = MeasuredLoads([LoadRow((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, beyond=True)
-    table = loads.beyond(200, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
+    loads = MeasuredLoads([LoadRow((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, has_measured_runs=True)
+    table = loads.deviation(200, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
     assert (table.variance >= 0).all()
     assert (table.variance <= SPREAD**2 + 1e-12).all()
     for k, _ in rows:
         assert table.variance[0, k - 1] <= ERROR**2 + 1e-12
     assert abs(table.mean[0, 199]) < 0.1
     assert table.variance[0, 199] > 0.9 * SPREAD**2
-    left = loads.left(200, loads.ks)
+    left = loads.posterior_covariance(200, loads.ks)
     at_rows = [left[0, k - 1, r] for r, (k, _) in enumerate(rows)]
     assert np.allclose(at_rows, [table.variance[0, k - 1] for k, _ in rows], atol=1e-9)
 
@@ -128,7 +128,7 @@ def test_where_no_run_was_measured_loads_beyond_the_physics_say_nothing(executio
     expectation = MeanFunction(
         LatencyModel.of(sizing), build_training_data(LatencyModel.of(sizing), [SessionReadings(sizing)], [0.0])
     )
-    assert expectation.beyond(40, expectation.centre) is None
+    assert expectation.deviation(40, expectation.centre) is None
 
 
 def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_was_seen() -> None:
@@ -139,8 +139,8 @@ def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_w
     told = SessionReadings(sizing, ((5, 4), (6, 4)), (0.1, 0.0), (1.0, 1.0), measured=said)
     posterior = surrogate.fit(told)
     beside = np.array([[4.0, 4.0], [7.0, 4.0]])
-    delta, _, _ = posterior.expectation.beyond(40, posterior.beta).at(beside)
-    logs, _ = posterior.physics.log_loads(beside, np.zeros(2), posterior.beta)
+    delta, _, _ = posterior.mean_function.deviation(40, posterior.beta).at(beside)
+    logs, _ = posterior.latency_model.log_loads(beside, np.zeros(2), posterior.beta)
     loads = np.exp(logs + delta)[:, 0] / whole
     assert loads == pytest.approx([1.0, 0.6], rel=0.15)
 

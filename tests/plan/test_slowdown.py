@@ -38,4 +38,4 @@ def test_nothing_is_said_of_what_was_not_measured() -> None:
     blind = SlowdownDetector()
     for k in (1, 9):
         blind.observe(chain_snapshot(dict.fromkeys(NAMES, k), {}, 100.0, p_max=99))
-    assert blind.found is None
+    assert blind.slowdown is None

@@ -188,7 +188,7 @@ def test_a_run_that_falls_behind_is_a_failed_one() -> None:
         ({"latency": 0}, "latency: must be above zero"),
         ({"latency": -1.0}, "latency: must be above zero"),
         ({"latency": math.nan}, "latency: must be finite"),
-        ({"latency": math.inf}, "latency: must be finite (seen: inf); say failed=True"),
+        ({"latency": math.inf}, "latency: must be finite (seen: inf); give failed=True"),
         ({"latency": -math.inf}, "latency: must be finite"),
         ({"latency": True}, "latency: must be a number"),
         ({"latency": "0.1"}, "latency: must be a number"),

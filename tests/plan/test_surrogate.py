@@ -305,7 +305,7 @@ def test_doubt_that_is_no_hope_changes_nothing_within_the_target(ks: list[list[i
         SessionReadings(sizing, points, tuple((ratio(points) + shift).tolist()), (1.0,) * len(points))
     )
     mean, std = posterior.log_ratio(ALL)
-    with mock.patch.object(Posterior, "_overstated", return_value=np.zeros(len(posterior.beta))):
+    with mock.patch.object(Posterior, "_excess_slope", return_value=np.zeros(len(posterior.beta))):
         same, whole = posterior.log_ratio(ALL)
     assert np.array_equal(mean, same)
     assert np.array_equal(std[mean <= 0], whole[mean <= 0])

@@ -1,1 +1,1 @@
-"""The search above the floor: score, surrogate, acquisition, studies and the benefit models that they leave."""
+"""The search above the floor: score, surrogate, acquisition, studies and benefit models."""

@@ -1,4 +1,4 @@
-"""A tuning study at one input rate: ask for a configuration, run it, tell what was measured (Algorithms 1 and 2).
+"""A tuning study at one input rate: ask for a configuration, run it, tell the measurement (Algorithms 1 and 2).
 
     study = AskTellStudy(floor=(3, 4, 12, 10), p_max=40, latency_target=0.18, seed=0)
     while not study.finished:
@@ -309,7 +309,7 @@ class AskTellStudy:
 
     @property
     def cheaper(self) -> Point | None:
-        """A configuration with fewer instances than the accepted one that a single window may confirm; None if none.
+        """A configuration with fewer instances than the accepted run, which a single window may confirm; None if none.
 
         It is either new or was measured within the target and not trusted yet.
         """

@@ -1,4 +1,4 @@
-"""The benefit model: what the runs at one input rate taught, stored as JSON, and asked for predictions at any rate.
+"""The benefit model: the runs at one input rate, stored as JSON, and predictions from them at any rate.
 
     symbol    meaning                                        shape
     F         benefit score, predicted as mean ± std         (n,)
@@ -269,7 +269,7 @@ def _check_sample(place: str, sample: ModelSample, lattice: Lattice) -> None:
     try:
         lattice.check(sample.k)
     except InputError as error:
-        raise error.under(place) from None
+        raise error.with_prefix(place) from None
     checks.optional(checks.positive, f"{place}latency", sample.latency)
     checks.share(f"{place}score", sample.score)
     checks.count(f"{place}windows", sample.windows)
@@ -361,7 +361,7 @@ def _read_model(data: Any, place: str) -> BenefitModel:
         values["sizing"] = _read_sizing({name: values.pop(name) for name in _SIZING_KEYS if name in values}, values)
         return BenefitModel(**values)
     except InputError as error:
-        raise error.under(f"{place}.") from None
+        raise error.with_prefix(f"{place}.") from None
 
 
 def _read_sizing(flat: dict[str, Any], values: Mapping[str, Any]) -> Sizing:

@@ -24,9 +24,9 @@ from autotrascale.domain.job import check_p_max
 Point = tuple[int, ...]
 Pool = NDArray[np.int64]
 
-ENUMERABLE = 4_000  # up to here Ω is searched exactly; one pass over it costs a few milliseconds
-# Beyond, a random pool, then climbing from its best while that finds better. Of 708 choices in searches of jobs seen,
-# 12.7 % are below the best that any pool and climb found; 16 % with twice the pool, a start more, and ten climbs.
+ENUMERABLE = 4_000  # largest |Ω| that is searched exactly; one pass takes a few milliseconds
+# A larger Ω is searched by a random pool, from whose best points the search climbs. Of 708 choices, 12.7 % are below
+# the best choice that any pool and climb found; with twice the pool, one more start and ten climbs, 16 %.
 POOL = 500
 STARTS = 3
 CLIMBS = 30
@@ -35,14 +35,16 @@ STEPS = (1, 2, 4)
 
 @dataclass(frozen=True)
 class Lattice:
+    """Ω: the integer vectors between `lower` and `upper`. Make it with `Lattice.between`, which checks the bounds."""
+
     lower: Point
     upper: Point
 
     @classmethod
     def between(cls, floor: Sequence[int], p_max: int | Sequence[int]) -> Lattice:
-        """Validated bounds; a single `p_max` holds for every operator."""
-        floor = _numbers("floor", floor)
-        upper = (p_max,) * len(floor) if isinstance(p_max, int | np.integer) else _numbers("p_max", p_max)
+        """Return the lattice between checked bounds; a single `p_max` is the bound of every operator."""
+        floor = _as_tuple("floor", floor)
+        upper = (p_max,) * len(floor) if isinstance(p_max, int | np.integer) else _as_tuple("p_max", p_max)
         if not floor:
             raise InputError("floor", "is empty", remedy="give one parallelism for each operator")
         if len(upper) != len(floor):
@@ -66,6 +68,7 @@ class Lattice:
 
     @cached_property
     def size(self) -> int:
+        """Number of points of Ω."""
         return prod(high - low + 1 for low, high in zip(self.lower, self.upper, strict=True))
 
     def __contains__(self, k: Point) -> bool:
@@ -74,11 +77,12 @@ class Lattice:
         )
 
     def clip(self, k: Sequence[int]) -> Point:
+        """Return the point of Ω nearest to `k`."""
         return tuple(min(max(x, low), high) for low, x, high in zip(self.lower, k, self.upper, strict=True))
 
     def check(self, k: Sequence[int]) -> Point:
-        """`k` as a point of Ω, or one line that says why it is none."""
-        k = _numbers("k", k)
+        """Return `k` as a point of Ω; raise `InputError` if it is not a point of Ω."""
+        k = _as_tuple("k", k)
         if len(k) != len(self.lower):
             raise InputError("k", f"must have {len(self.lower)} numbers", seen=k, remedy="one for each operator")
         for i, x in enumerate(k):
@@ -89,34 +93,34 @@ class Lattice:
                 "k",
                 f"lies outside [{self.lower}, {self.upper}]",
                 seen=point,
-                remedy="tell only points between the floor and p_max",
+                remedy="use points between the floor and p_max",
             )
         return point
 
     @cached_property
     def points(self) -> Pool:
-        """All of Ω; only for lattices of at most `ENUMERABLE` points."""
+        """All points of Ω, for lattices of at most `ENUMERABLE` points."""
         axes = [np.arange(low, high + 1) for low, high in zip(self.lower, self.upper, strict=True)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
     def sample(self, rng: np.random.Generator, n: int) -> Pool:
-        """Random points, log-uniform with a lean towards the floor: that is where the resource term is large."""
+        """Return n random points, log-uniform and denser near the floor, where the resource term is large."""
         low, high = np.array(self.lower), np.array(self.upper)
         lean = rng.choice((1.0, 2.0, 3.0), size=(n, 1))
         t = rng.random((n, len(low))) ** lean
-        # From half below to half above, so that every integer, the bounds too, has a width of its own to be hit in.
+        # From half below to half above the bounds, so that each integer has an interval of its own.
         real = np.rint((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** t)
         return np.asarray(np.clip(real, low, high), dtype=np.int64)
 
     def around(self, centres: Pool) -> Pool:
-        """The centres' neighbours: one operator up or down by 1, 2 or 4, and one instance moved between two."""
+        """Return the neighbours of the centres: one operator ±1, ±2 or ±4, or one instance moved between two."""
         n = len(self.lower)
         eye = np.eye(n, dtype=np.int64)
         moves = [sign * step * eye for step in STEPS for sign in (1, -1)]
         swaps = (eye[:, None, :] - eye[None, :, :]).reshape(-1, n)
         offsets = np.concatenate([*moves, swaps[np.any(swaps, axis=1)]])
         near = (centres[:, None, :] + offsets[None, :, :]).reshape(-1, n)
-        return self._once(np.clip(near, self.lower, self.upper))
+        return self._unique(np.clip(near, self.lower, self.upper))
 
     def argmax(
         self,
@@ -126,15 +130,23 @@ class Lattice:
         hints: Sequence[Point],
         rng: np.random.Generator,
     ) -> Point | None:
-        """The point of Ω outside `excluded` with the largest value: exact where Ω is small, else a random pool and
-        the hints, climbed from the best few. No real-valued optimum is ever rounded. None when no point is left.
+        """Return the point of Ω outside `excluded` with the largest value; None when no point is left.
+
+        The search is exact for a small Ω. Otherwise it climbs from the best points of a random pool and the hints.
+        It uses integer points only: no real-valued optimum is rounded.
+
+        Args:
+            value: the objective, for a pool of points (n, N).
+            excluded: points that must not be returned.
+            hints: promising points.
+            rng: source of the random pool.
         """
         if self.size <= ENUMERABLE:
             pool = self._without(self.points, excluded)
-            return None if len(pool) == 0 else _point(pool[int(np.argmax(value(pool)))])
+            return None if len(pool) == 0 else _as_point(pool[int(np.argmax(value(pool)))])
         start = np.array(hints, dtype=np.int64).reshape(-1, len(self.lower))
         pool = self._without(np.concatenate([self.sample(rng, POOL), self.around(start), start]), excluded)
-        if len(pool) == 0:  # Ω hangs together: where no neighbour of an excluded point is left, no point is
+        if len(pool) == 0:  # Ω is connected: if no neighbour of an excluded point is left, no point is left
             pool = self._without(self.around(np.array(list(excluded), dtype=np.int64)), excluded)
             if len(pool) == 0:
                 return None
@@ -143,8 +155,8 @@ class Lattice:
         for _ in range(CLIMBS):
             top = np.argsort(-values, kind="stable")[:STARTS]
             pool, values, best = pool[top], values[top], values[top[0]]
-            # The neighbours of those that stayed at the top were looked at when these came there.
-            new = [k for k in map(_point, pool) if k not in climbed]
+            # The neighbours of points that stay at the top have been tried already.
+            new = [k for k in map(_as_point, pool) if k not in climbed]
             climbed.update(new)
             near = self._without(self.around(np.array(new, dtype=np.int64).reshape(-1, len(self.lower))), excluded)
             if len(near) == 0:
@@ -152,38 +164,37 @@ class Lattice:
             pool, values = np.concatenate([pool, near]), np.concatenate([values, value(near)])
             if values.max() <= best:
                 break
-        return _point(pool[int(np.argmax(values))])
+        return _as_point(pool[int(np.argmax(values))])
 
     def _without(self, pool: Pool, excluded: Collection[Point]) -> Pool:
-        """`pool` less the excluded points."""
         if not excluded:
             return pool
         if self._radix is None:
             banned = set(excluded)
-            return pool[[_point(row) not in banned for row in pool]]
+            return pool[[_as_point(row) not in banned for row in pool]]
         return pool[~np.isin(self._codes(pool), self._codes(np.array(list(excluded), dtype=np.int64)))]
 
-    def _once(self, pool: Pool) -> Pool:
-        """`pool` in lexicographic order, each point once."""
+    def _unique(self, pool: Pool) -> Pool:
+        """Return the points of `pool` in lexicographic order, each once."""
         if self._radix is None:
             return np.unique(pool, axis=0)
         return pool[np.unique(self._codes(pool), return_index=True)[1]]
 
     def _codes(self, pool: Pool) -> NDArray[np.int64]:
-        """One number for each point, in lexicographic order: rows of numbers are slow to compare."""
+        """Return a number for each point, in lexicographic order, because comparing rows is slow."""
         return np.asarray((pool - np.array(self.lower, dtype=np.int64)) @ np.asarray(self._radix))
 
     @cached_property
     def _radix(self) -> NDArray[np.int64] | None:
-        """The weights of a mixed radix over the sides of Ω; None where Ω has more points than numbers."""
+        """Weights of a mixed radix over the sides of Ω; None when Ω has more points than 64-bit numbers."""
         if self.size >= 2**62:
             return None
         sides = [high - low + 1 for low, high in zip(self.lower, self.upper, strict=True)]
         return np.array([prod(sides[i + 1 :]) for i in range(len(sides))], dtype=np.int64)
 
 
-def _numbers(place: str, values: object) -> tuple[Any, ...]:
-    """What was handed in as a tuple; whether its members are whole numbers is for others to check."""
+def _as_tuple(place: str, values: object) -> tuple[Any, ...]:
+    """Return `values` as a tuple. The caller checks its members."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if not isinstance(values, Sequence) or isinstance(values, str):
@@ -191,5 +202,5 @@ def _numbers(place: str, values: object) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _point(row: NDArray[np.int64]) -> Point:
+def _as_point(row: NDArray[np.int64]) -> Point:
     return tuple(int(x) for x in row)

@@ -1,7 +1,7 @@
 """Run linear algebra of small matrices on one thread.
 
-With ten to a hundred runs, the threads of a BLAS library cost more time than they save. On a busy machine, where a tuner
-usually runs, they take ten times as long.
+With ten to a hundred runs, the threads of a BLAS library cost more time than they save. On a busy machine they take ten
+times as long.
 """
 
 from __future__ import annotations

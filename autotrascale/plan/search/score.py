@@ -1,4 +1,4 @@
-"""The benefit score of a configuration, and the rule that says when it is good enough (Eq. 4, 8, 9).
+"""The benefit score of a configuration, and the stop rule (Eq. 4, 8, 9).
 
 symbol  meaning                                                        unit
 k, k'   parallelism vector, throughput-optimal floor                   instances
@@ -25,7 +25,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Benefit:
-    """What a run is worth: everything in Eq. 4 but k and l_r.
+    """The benefit score: all of Eq. 4 but k and l_r.
+
+    Args:
+        floor: k', instances of each operator.
+        latency_target: l_t in seconds.
+        alpha: α, default 0.5.
+        over_allocation: w, default 0.5.
 
     >>> benefit = Benefit(floor=(2, 4), latency_target=0.2, alpha=0.5, over_allocation=0.5)
     >>> float(benefit.score((4, 4), latency=0.4))
@@ -45,31 +51,31 @@ class Benefit:
         checks.positive_in_range("latency_target", self.latency_target)
         checks.share("alpha", self.alpha)
         checks.non_negative("over_allocation", self.over_allocation)
-        # Plain numbers from here on: a model is written as JSON, which knows none of numpy's.
+        # JSON cannot write the number types of numpy.
         object.__setattr__(self, "floor", tuple(map(int, self.floor)))
         for name in ("latency_target", "alpha", "over_allocation"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def threshold(self) -> float:
-        """The least score that stops the search."""
+        """The least score that stops the search (Eq. 9)."""
         return self.alpha + (1 - self.alpha) / (1 + self.over_allocation)  # Eq. 9
 
     def resources(self, ks: ArrayLike) -> Floats:
-        """(1/N) Σ k'_i/k_i: the second term of Eq. 4, known before anything is run."""
+        """Return (1/N) Σ k'_i/k_i, the resource term of Eq. 4, for each row of `ks`."""
         ratio = np.asarray(self.floor, dtype=float) / np.asarray(ks, dtype=float)
         return np.asarray(ratio.mean(axis=-1))
 
     def score(self, ks: ArrayLike, latency: ArrayLike) -> Floats:
-        """F (Eq. 4). A latency of infinity, which is what a job that fell over has, earns nothing."""
-        with np.errstate(over="ignore"):  # a latency next to nothing is within any target
+        """Return F (Eq. 4) for each row of `ks` and its latency in seconds; infinity stands for a failed run."""
+        with np.errstate(over="ignore"):  # a tiny latency overflows and counts as 1
             speed = np.minimum(1.0, self.latency_target / np.asarray(latency, dtype=float))
         return self.alpha * speed + (1 - self.alpha) * self.resources(ks)
 
     def satisfied(self, k: Sequence[int], latency: float) -> bool:
-        """The stop rule (Alg. 1, l. 8). differs: the printed ≪ and ≫ are ≤ and ≥."""
+        """Return whether a run meets the stop rule (Alg. 1, l. 8). differs: the printed ≪ and ≫ are ≤ and ≥."""
         return latency <= self.latency_target and float(self.score(k, latency)) >= self.threshold - _ROUNDING
 
 
-# 0.5 + 0.5 · (2/3) and its pieces summed in another order differ in the last bits; a point exactly on the rule is in.
+# Sums in another order differ in the last bits; a configuration exactly on the rule meets it.
 _ROUNDING = 1e-9

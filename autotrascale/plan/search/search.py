@@ -352,7 +352,7 @@ class Search:
         return run.latency is not None and self.benefit.satisfied(run.parallelism, run.latency)
 
     def _chances(self, runs: Sequence[Run]) -> dict[Point, float]:
-        """Return P of each run; 0 for a failed run, whatever its neighbours did."""
+        """Return P of each run; 0 for a failed run, also next to good runs."""
         if not runs:
             return {}
         chances = probability_met(*self._moments(runs))

@@ -1,1 +1,1 @@
-"""What a job needs at a rate: true rates, demand, loads, bounds, the throughput floor."""
+"""Sizing of a job at a rate: true rates, demand, loads, bounds and the throughput floor."""

@@ -40,8 +40,8 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.sizing.quota import share_out
 
-# A task costs its start, and a partition of state its commit. Both are small compared with a move. So few executors keep
-# a P that suits MAX: a query moved for few executors moves back when the rate is high and a standstill hurts most.
+# A task costs its start, and a partition of state its commit. Both are small compared with a move. So few executors
+# keep a P that suits MAX: a query moved for few executors moves back when the rate is high and a standstill hurts most.
 # Beyond MANY_WAVES the fixed costs of tasks dominate a batch.
 MOST_WAVES, MANY_WAVES = 8, 24
 NEW_WAVES = 3  # a new P suits three times the executors; more waves would save few moves

@@ -42,7 +42,7 @@ class FloorStep:
     Args:
         parallelism: observed instances by operator.
         throughput: records per second; None when the run failed or the throughput is not known.
-        keeps_up: False when the run was judged to fall behind, whatever its throughput.
+        keeps_up: False when the run was judged to fall behind, at any throughput.
         sizing: sizing of the run's snapshot; None when measurements were missing.
     """
 

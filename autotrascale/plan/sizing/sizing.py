@@ -285,7 +285,7 @@ def size(
         target: latency target, which limits batch times. Default: no limit.
         rate: input rate to size for, in records per second. Default: the offered rate.
         capacity: capacity of one instance by operator, where more is known than this window says. Default: none.
-        scaling: scaling loss γ by operator (see `scaling_loss`). Default: none. Loads stay those of the present k.
+        scaling: scaling loss γ by operator (see `scaling_loss`). Default: none.
     """
     if rate is not None and snapshot.target_rate > 0:
         snapshot = offer_rate(snapshot, rate)
