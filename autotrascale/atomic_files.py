@@ -1,4 +1,4 @@
-"""Files as every part of this program needs them: written whole or not at all, and locked by one process at a time."""
+"""Files that are written completely or not at all, and locks that one process holds at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of Linux
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """A reader sees the file as it was or as it shall be, after a crash too: it is written beside, and renamed when it
-    is on the disk. What was begun and failed leaves nothing behind."""
+    """Replace the file at `path` by `text`. A reader sees the old or the new file, also after a crash.
+
+    The text is written to a draft in the same folder, which is renamed when it is on the disk. A failed write removes
+    its draft.
+    """
     draft = draft_path(path)
     try:
         with draft.open("w", encoding="utf-8") as file:
@@ -30,8 +33,11 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def create_file(path: Path, text: str) -> None:
-    """A file that is not there yet; else `FileExistsError`, and what is there stays as it is, also where somebody else
-    makes it at the same moment. What was begun and failed leaves nothing behind."""
+    """Create a file at `path` with `text`. A failed write removes the file.
+
+    Raises:
+        FileExistsError: the file exists; it stays unchanged, also when another process creates it at the same time.
+    """
     with path.open("x", encoding="utf-8") as file:
         try:
             file.write(text)
@@ -44,31 +50,39 @@ def create_file(path: Path, text: str) -> None:
 
 
 def draft_path(path: Path) -> Path:
-    """Of this process: two that write the same file at once do not write into one draft."""
+    """Return the path of this process's draft, so that two processes never write into the same draft."""
     return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
 def exchange_paths(one: Path, other: Path) -> None:
-    """Two names, of whatever is there, in one step: at no moment is either of them missing. Python has no such call;
-    `OSError` where this system or this disk has none either."""
+    """Exchange two paths in one step, so that neither is ever missing. Python has no such function.
+
+    Raises:
+        OSError: the operating system or the file system does not support it.
+    """
     rename: Callable[..., int] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(one))
-    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(one), None, str(other))
 
 
 class FileLock:
-    """A lock that the kernel lets go of however its holder ends. The file stays; who can lock it may."""
+    """A lock on a file that the kernel releases when its process ends, for any reason. The file stays.
+
+    Args:
+        path: the lock file, created if necessary.
+        mode: permissions of a new file, default 0o644.
+    """
 
     def __init__(self, path: Path, mode: int = 0o644) -> None:
         self.path = path
-        # Not through a link that somebody else has put there: in a shared folder it might lead anywhere.
+        # O_NOFOLLOW: in a shared folder, a link of another user might lead anywhere.
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """False where somebody else holds it and nobody wants to wait."""
+        """Acquire the lock. Return False when another process holds it and `wait` is False."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -76,10 +90,11 @@ class FileLock:
         return True
 
     def release(self) -> None:
+        """Release the lock. It can be acquired again."""
         fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Lets go of it for good; calling it twice is fine."""
+        """Release the lock and close the file. A second call has no effect."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -87,7 +102,7 @@ class FileLock:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Waits for its turn."""
+    """Hold the lock on `path` in a `with` block, after waiting for other processes."""
     lock = FileLock(path)
     try:
         lock.acquire()

@@ -1,8 +1,8 @@
-"""Every file and request comes in through here: text → plain data → a validated, frozen type.
+"""Read and validate files and requests: text → plain data → a validated, frozen type.
 
-The types are the domain's own dataclasses: their annotations are the schema, their `__post_init__` the laws. Unknown
-and repeated keys are refused, and nothing is coerced ("3" is not 3). The first thing wrong is said in one line, with
-the rest of what is wrong by name. What is read is bounded: the bytes, the values, how deep they nest, each number.
+The types are dataclasses: their annotations are the schema, and `__post_init__` checks the rest. Unknown and repeated
+keys are refused, and nothing is coerced ("3" is not 3). The first mistake becomes a message of one line, which also
+lists other mistakes. Bytes, values, nesting depth and the size of numbers are limited.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from autotrascale.domain.errors import InputError
 
 T = TypeVar("T")
 
-MAX_BYTES = 64 * 2**20  # of one file
-MAX_VALUES = 1_000_000  # in it, aliases counted as often as they are used: ten of them can say a thousand million
+MAX_BYTES = 64 * 2**20  # in a file
+MAX_VALUES = 1_000_000  # in a file; YAML aliases count each time they are used, as a few of them can expand to billions
 MAX_DEPTH = 100
-MOST_SAID = 5  # other things wrong, beside the first
+MAX_MORE_MISTAKES = 5  # listed after the first mistake
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 def read_file(path: Path | str, kind: type[T]) -> T:
-    """A YAML or JSON file as `kind`; the errors start with the file's name."""
+    """Return a YAML or JSON file as `kind`; an `InputError` starts with the file's name."""
     return validate(read_plain(path), kind, place=str(path))
 
 
 def read_plain(path: Path | str) -> object:
-    """A YAML or JSON file as plain data, within bounds."""
+    """Return a YAML or JSON file as plain data, within the limits."""
     path = Path(path)
     place = str(path)
     text = read_text(path)
@@ -50,7 +50,7 @@ def read_plain(path: Path | str) -> object:
 
 
 def read_yaml(text: str, kind: type[T], *, place: str) -> T:
-    """YAML as `kind`; `place` is where it came from, or is to go."""
+    """Return YAML text as `kind`. `place` is the origin of the text, for error messages."""
     return validate(_read_yaml(text, place), kind, place=place)
 
 
@@ -58,22 +58,22 @@ def _read_yaml(text: str, place: str) -> object:
     try:
         data = _parse_yaml(text, place)
     except RecursionError:
-        raise _too_deep(place) from None
+        raise _too_deep_error(place) from None
     check_size(data, place)
     return data
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
-    """So much of it at most: a device may give bytes for ever."""
+    """Return a UTF-8 file of at most `most` bytes, default `MAX_BYTES`. A device may supply bytes without end."""
     place = str(path)
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)
-    except (OSError, ValueError) as error:  # the latter: a path that cannot be one
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
         seen = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(place, "cannot be read", seen=seen, remedy="check the path") from None
     if len(content) > most:
-        raise InputError(place, f"is larger than {most:,} bytes", remedy="check that it is what it should be")
+        raise InputError(place, f"is larger than {most:,} bytes", remedy="check the path")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -81,40 +81,40 @@ def read_text(path: Path, most: int = MAX_BYTES) -> str:
 
 
 def parse_json(text: str | bytes, place: str, most_values: int = MAX_VALUES) -> object:
-    """Plain data, within bounds. `place` is where it came from, for the error's first words."""
+    """Return JSON text as plain data, within the limits. `place` is the origin of the text, for error messages."""
     try:
         data = _parse_json(text, place)
     except RecursionError:
-        raise _too_deep(place) from None
+        raise _too_deep_error(place) from None
     check_size(data, place, most_values)
     return data
 
 
 def check_size(data: object, place: str, most_values: int = MAX_VALUES) -> None:
-    """How many values it holds, how deep, and whether each number is one that things are measured in."""
+    """Check the number of values, the nesting depth, and the size of each number."""
     try:
-        _count(data, {}, 0, most_values)
+        _count_values(data, {}, 0, most_values)
     except _TooLargeError:
-        raise InputError(place, f"says more than {most_values} things", remedy="spare the aliases") from None
+        raise InputError(place, f"holds more than {most_values} values", remedy="use fewer aliases") from None
     except _TooDeepError:
-        raise _too_deep(place) from None
+        raise _too_deep_error(place) from None
     except _NumberError as error:
         raise InputError(
             f"{place}: {'.'.join(reversed(error.path))}",
-            f"is 0 or between {checks.SMALLEST:g} and {checks.LARGEST:g} in size, as all that is measured",
+            f"must be 0, or between {checks.SMALLEST:g} and {checks.LARGEST:g} in size",
             seen=error.seen,
             remedy="check its unit",
         ) from None
 
 
 def validate(data: object, kind: type[T], *, place: str) -> T:
-    """Plain data as `kind`. `place` is where the data came from, for the error's first words."""
+    """Return plain data as `kind`. `place` is the origin of the data, for error messages."""
     if not isinstance(data, dict):
         raise InputError(
             place, "must hold a mapping of names to values", seen=data, remedy="see the examples in configs/"
         )
     try:
-        # By way of JSON: lists become tuples, and strictness is the one that JSON readers expect.
+        # Through JSON, lists become tuples, and pydantic's strict mode accepts what JSON can express.
         value: T = _adapter(cast(Hashable, kind)).validate_json(json.dumps(data, default=str))
         return value
     except ValidationError as error:
@@ -129,7 +129,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _dataclasses_within(kind: Any, seen: set[Any]) -> Iterable[Any]:
-    """`kind` and every dataclass its annotations mention: each must refuse unknown keys."""
+    """Yield `kind` and every dataclass in its annotations."""
     if kind in seen:
         return
     if is_dataclass(kind):
@@ -143,34 +143,38 @@ def _dataclasses_within(kind: Any, seen: set[Any]) -> Iterable[Any]:
 
 
 def _explain(error: ValidationError, place: str, kind: Any) -> InputError:
-    wrong = error.errors(include_url=False)
-    first, *others = _with_their_spelling(wrong, kind)
-    first_error, remedy = first
-    said = "; ".join(f"{_path(each)}: {_in_words(each)[0]}" for each, _ in others[:MOST_SAID])
-    more = f" – also {said}" + (f", and {len(others) - MOST_SAID} more" if len(others) > MOST_SAID else "")
-    path, more = _path(first_error), more if others else ""
-    cause = first_error.get("ctx", {}).get("error")
+    """Return the first mistake as an `InputError` whose remedy also lists other mistakes."""
+    (first, suggestion), *others = _add_suggestions(error.errors(include_url=False), kind)
+    more = ""
+    if others:
+        listed = [f"{_format_path(each)}: {_describe(each)[0]}" for each, _ in others[:MAX_MORE_MISTAKES]]
+        more = " – also " + "; ".join(listed)
+        more += f", and {len(others) - MAX_MORE_MISTAKES} more" if len(others) > MAX_MORE_MISTAKES else ""
+    path = _format_path(first)
+    cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
-        inner = cause.under(f"{path}." if path else "")
+        inner = cause.with_prefix(f"{path}." if path else "")
         return InputError(f"{place}: {inner.place}", inner.problem, seen=inner.seen, remedy=inner.remedy + more)
-    problem, usual = _in_words(first_error)
-    seen = {} if first_error["type"] == "missing" else {"seen": first_error["input"]}
-    return InputError(f"{place}: {path}" if path else place, problem, remedy=(remedy or usual) + more, **seen)
+    problem, remedy = _describe(first)
+    seen = {} if first["type"] == "missing" else {"seen": first["input"]}
+    return InputError(f"{place}: {path}" if path else place, problem, remedy=(suggestion or remedy) + more, **seen)
 
 
-def _path(error: ErrorDetails) -> str:
+def _format_path(error: ErrorDetails) -> str:
     return ".".join(str(part) for part in error["loc"])
 
 
-def _with_their_spelling(wrong: list[ErrorDetails], kind: Any) -> list[tuple[ErrorDetails, str]]:
-    """Misspelt keys first, each with the key that it is likely to stand for: what seems to be missing beside it is then
-    no mistake of its own."""
+def _add_suggestions(wrong: list[ErrorDetails], kind: Any) -> list[tuple[ErrorDetails, str]]:
+    """Return the mistakes with a suggestion for each, misspelt keys first.
+
+    A required key that is only misspelt is not reported as missing.
+    """
     found: list[tuple[ErrorDetails, str]] = []
     meant: set[tuple[Any, ...]] = set()
     for each in (each for each in wrong if each["type"] in _UNKNOWN):
         *within, key = each["loc"]
         missing = [e["loc"][-1] for e in wrong if e["type"] == "missing" and list(e["loc"][:-1]) == within]
-        known = [str(name) for name in missing] + _keys_at(kind, within)
+        known = [str(name) for name in missing] + _list_keys(kind, within)
         nearest = next(iter(difflib.get_close_matches(str(key), known, n=1, cutoff=0.7)), None)
         if nearest is not None:
             found.append((each, f"did you mean {nearest}?"))
@@ -182,29 +186,34 @@ def _with_their_spelling(wrong: list[ErrorDetails], kind: Any) -> list[tuple[Err
     return found + rest
 
 
-def _keys_at(kind: Any, path: list[Any]) -> list[str]:
-    """The keys that a mapping at this place may have. A part of the path that is no field is the name of an entry, or
-    of one of several kinds, and leads no further down."""
-    here = _outermost(kind)
+def _list_keys(kind: Any, path: list[Any]) -> list[str]:
+    """Return the keys that a mapping at `path` may have.
+
+    A part of the path that is no field is the name of an entry, or of one of several kinds.
+    """
+    here = _outermost_dataclasses(kind)
     for part in path:
         below: list[Any] = []
         for each in here:
             hints = get_type_hints(each)
-            below += _outermost(hints[part]) if part in hints else [each]
+            below += _outermost_dataclasses(hints[part]) if part in hints else [each]
         here = below
     return [field.name for each in here for field in fields(each)]
 
 
-def _outermost(hint: Any) -> list[Any]:
-    """The dataclasses that an annotation mentions: `Mapping[str, Operator]`, `A | None`."""
+def _outermost_dataclasses(hint: Any) -> list[Any]:
+    """Return the outermost dataclasses in an annotation such as `Mapping[str, Operator]` or `A | None`."""
     if is_dataclass(hint):
         return [hint]
     return [
-        found for argument in get_args(hint) if not isinstance(argument, str | int) for found in _outermost(argument)
+        found
+        for argument in get_args(hint)
+        if not isinstance(argument, str | int)
+        for found in _outermost_dataclasses(argument)
     ]
 
 
-def _in_words(error: ErrorDetails) -> tuple[str, str]:
+def _describe(error: ErrorDetails) -> tuple[str, str]:
     match error["type"]:
         case "missing":
             return "is missing", "add it"
@@ -213,14 +222,14 @@ def _in_words(error: ErrorDetails) -> tuple[str, str]:
         case "literal_error":
             return "is not one of the allowed values", f"use {error['ctx']['expected']}"
         case "json_invalid":
-            return "holds a number or a character that JSON cannot carry", "leave it out when it is unknown"
+            return "holds a number or a character that JSON cannot represent", "leave it out when it is unknown"
         case _:
             return error["msg"][0].lower() + error["msg"][1:], "correct it"
 
 
 def _parse_json(text: str | bytes, place: str) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_no_repeats)
+        return json.loads(text, object_pairs_hook=_refuse_repeats)
     except UnicodeDecodeError:
         raise InputError(place, "is not UTF-8 text", remedy="send it as UTF-8") from None
     except json.JSONDecodeError as error:
@@ -228,7 +237,7 @@ def _parse_json(text: str | bytes, place: str) -> object:
             f"{place}:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}", remedy="correct it"
         ) from None
     except _RepeatedKeyError as error:
-        raise InputError(place, "says the same key twice", seen=str(error), remedy="keep one of them") from None
+        raise InputError(place, "repeats a key", seen=str(error), remedy="keep one") from None
     except ValueError as error:
         said = str(error).partition(":")[0]
         raise InputError(place, f"holds a number that cannot be read: {said}", remedy="correct it") from None
@@ -238,20 +247,20 @@ def _parse_yaml(text: str, place: str) -> object:
     try:
         return yaml.load(text, _Loader)
     except _RepeatedKeyError as error:
-        raise InputError(place, "says the same key twice", seen=str(error), remedy="keep one of them") from None
+        raise InputError(place, "repeats a key", seen=str(error), remedy="keep one") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{place}:{mark.line + 1}:{mark.column + 1}" if mark else place
         raise InputError(where, f"is not YAML: {error.problem}", remedy="correct it") from None
     except yaml.YAMLError as error:
         raise InputError(place, f"is not YAML: {error}".splitlines()[0], remedy="correct it") from None
-    except (ValueError, TypeError) as error:  # a date of no calendar, a number of thousands of digits
+    except (ValueError, TypeError) as error:  # an impossible date, or a number of thousands of digits
         said = str(error).partition(": value has")[0]
         raise InputError(place, f"holds a value that cannot be read: {said}", remedy="correct it") from None
 
 
-def _count(value: object, known: dict[int, int], depth: int, most: int) -> int:
-    """How many values it holds, written out. What stands in several places is counted once and added often."""
+def _count_values(value: object, known: dict[int, int], depth: int, most: int) -> int:
+    """Return the number of values in `value`. A shared part is counted once and added for each use."""
     if isinstance(value, float):
         if value and not checks.SMALLEST <= abs(value) <= checks.LARGEST and math.isfinite(value):
             raise _NumberError(value)
@@ -264,7 +273,7 @@ def _count(value: object, known: dict[int, int], depth: int, most: int) -> int:
         total = 1
         for name, each in value.items() if isinstance(value, dict) else enumerate(value):
             try:
-                total += _count(each, known, depth + 1, most)
+                total += _count_values(each, known, depth + 1, most)
             except _NumberError as error:
                 error.path.append(str(name))
                 raise
@@ -274,31 +283,31 @@ def _count(value: object, known: dict[int, int], depth: int, most: int) -> int:
     return known[id(value)]
 
 
-def _too_deep(place: str) -> InputError:
+def _too_deep_error(place: str) -> InputError:
     return InputError(place, "is nested too deeply", remedy="correct it")
 
 
 class _TooLargeError(Exception):
-    """A file that would fill the memory."""
+    """The data has too many values."""
 
 
 class _TooDeepError(Exception):
-    """One that would exhaust the stack of whoever walks through it."""
+    """The data is nested so deeply that walking it would exhaust the stack."""
 
 
 class _NumberError(Exception):
-    """A number that only arithmetic knows. What is not finite is the schema's to refuse, and so are whole numbers."""
+    """A number is too small or too large. The schema checks integers and numbers that are not finite."""
 
     def __init__(self, seen: float) -> None:
         self.seen = seen
-        self.path: list[str] = []  # from the inside out
+        self.path: list[str] = []  # innermost key first
 
 
 class _RepeatedKeyError(Exception):
-    """JSON and YAML readers keep the last of two equal keys and say nothing; we do not."""
+    """A key is repeated. Without this check, JSON and YAML readers silently keep the last value."""
 
 
-def _no_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def _refuse_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         names = [name for name, _ in pairs]
@@ -307,11 +316,11 @@ def _no_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe reader, made to refuse a repeated key."""
+    """PyYAML's safe loader, which refuses a repeated key."""
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    return _no_repeats(loader.construct_pairs(node, deep=True))
+def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    return _refuse_repeats(loader.construct_pairs(node, deep=True))
 
 
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
