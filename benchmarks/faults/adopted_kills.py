@@ -1,13 +1,13 @@
-"""What is lost when a program dies while its query moves: `python -m benchmarks.faults.adopted_kills`. Minutes, on two cores.
+"""Count lost and doubled records when a program is killed while its query is rescaled. Takes minutes on two cores.
 
-A program of the gallery runs in a process of its own and is asked to rescale its query. In one phase or another the
-driver, its JVM and all else that belongs to it are killed with SIGKILL. The same command is started again, by nobody
-who knows what happened, and dies again, until its last life, which is left to work: then its results are compared with
-what its input must give. With `--rescale overlap` a second query takes over from the one that runs, and phases are
-those of that; only programs whose queries can be overlapped are killed then, and the last life is the bare script's.
+A program of the gallery is asked to rescale its query. In a phase of the rescale all its processes are killed with
+SIGKILL. The same command is started again without any repair, and killed again. The last launch runs to the end, and
+its results are compared with the expected results. With `--rescale overlap` a second query takes over, and the phases
+are the phases of a take-over. Then only programs whose queries can be overlapped are used, and the last launch is the
+script without AuTraScale.
 
-    python -m benchmarks.faults.adopted_kills --lives 8 --seed 1
-    python -m benchmarks.faults.adopted_kills --lives 8 --seed 1 --rescale overlap
+    python -m benchmarks.faults.adopted_kills --launches 8 --seed 1
+    python -m benchmarks.faults.adopted_kills --launches 8 --seed 1 --rescale overlap
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kills` that came when they were meant to; for others the rescale was over. The last life ends by SIGTERM."""
+    """Result of a program. `kills`: moments that were met; else the rescale was over. SIGTERM ends the last launch."""
 
     program: str
     kills: tuple[str, ...]
@@ -65,34 +65,34 @@ class Outcome:
     exit_code: int | None
 
 
-def lives(
+def kill_repeatedly(
     exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:TieredStopAtLevel=1", how: How = "in-place"
 ) -> Outcome:
-    """One life for each moment, and one more."""
+    """Run a launch for each moment, kill it then, and run a last launch."""
     chance, met = random.Random(seed), list[str]()
     exhibit.feed(0)
     for number, moment in enumerate(moments):
-        program = _life(exhibit, number, java, how)
+        program = _start(exhibit, number, java, how)
         try:
             with program.client(_SECONDS) as client:
-                query = _running(client, program)
+                query = _await_query(client, program)
             if number == 0:
                 exhibit.feed(1)
             wanted = 2 + query.partitions % 3
-            _ask_and_go(program.folder, RescaleQuery(query.id, wanted))
-            if _await(moment, exhibit, wanted, chance, _folder(query)):
+            _send_request(program.folder, RescaleQuery(query.id, wanted))
+            if _await_moment(moment, exhibit, wanted, chance, _folder(query)):
                 met.append(moment)
         finally:
             program.kill()
     for phase in range(2 if moments else 1, PHASES):
         exhibit.feed(phase)
-    code = _last_life(exhibit, len(moments), java, how)
+    code = _run_last_launch(exhibit, len(moments), java, how)
     found, expected = exhibit.found(), exhibit.expected()
     return Outcome(exhibit.program, tuple(met), (expected - found).total(), (found - expected).total(), code)
 
 
-def _last_life(exhibit: Exhibit, number: int, java: str, how: How) -> int | None:
-    """Left to work until there is all that its input must give. Its exit code."""
+def _run_last_launch(exhibit: Exhibit, number: int, java: str, how: How) -> int | None:
+    """Run until the results are complete, and return the exit code."""
 
     def await_all(ended: Callable[[], int | None]) -> None:
         until = time.monotonic() + _SECONDS
@@ -104,7 +104,7 @@ def _last_life(exhibit: Exhibit, number: int, java: str, how: How) -> int | None
             await_all(bare.poll)
             bare.terminate()
             return shell_exit_code(bare.wait(_SECONDS))
-    program = _life(exhibit, number, java, how)
+    program = _start(exhibit, number, java, how)
     try:
         await_all(program.exit_code)
         program.send_signal(signal.SIGTERM)
@@ -113,11 +113,11 @@ def _last_life(exhibit: Exhibit, number: int, java: str, how: How) -> int | None
         program.kill()
 
 
-def _life(exhibit: Exhibit, number: int, java: str, how: How) -> ProgramProcess:
-    slots = 2 if how == "in-place" else 8  # room for both
+def _start(exhibit: Exhibit, number: int, java: str, how: How) -> ProgramProcess:
+    slots = 2 if how == "in-place" else 8  # for both queries
     return ProgramProcess.start(
         parse_command(exhibit.command),
-        exhibit.folder / f"life-{number}",
+        exhibit.folder / f"launch-{number}",
         ProgramOptions(apply=True, rescale=how),
         environment=_environment(java, slots),
     )
@@ -129,8 +129,8 @@ def _environment(java: str, slots: int) -> dict[str, str]:
     return {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[{slots}] {submit} pyspark-shell"}
 
 
-def _running(client: AgentClient, program: ProgramProcess) -> AdoptedQuery:
-    """Its query, with a batch behind it."""
+def _await_query(client: AgentClient, program: ProgramProcess) -> AdoptedQuery:
+    """Return the program's query once it has committed a batch."""
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until and program.exit_code() is None:
         queries = client.queries()
@@ -141,18 +141,18 @@ def _running(client: AgentClient, program: ProgramProcess) -> AdoptedQuery:
 
 
 def _folder(query: AdoptedQuery) -> Path:
-    """Of its checkpoint, wherever it stands now."""
+    """Return the folder of the live checkpoint."""
     return Path(query.checkpoint.removeprefix("file:")).resolve()
 
 
-def _ask_and_go(folder: Path, wish: RescaleQuery) -> None:
+def _send_request(folder: Path, request: RescaleQuery) -> None:
     channel = Channel(connect(folder), CODEC)
-    channel.send(wish)
+    channel.send(request)
     channel.close()
 
 
-def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random, live: Path) -> bool:
-    """Whether it came. `live` is the checkpoint that the query had when it was asked."""
+def _await_moment(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random, live: Path) -> bool:
+    """Wait for the moment, and return whether it came. `live`: checkpoint of the query before the request."""
     if moment == "finishing":
         return True
     if moment == "any":
@@ -161,7 +161,7 @@ def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random, li
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until:
         if moment in OVERLAP_MOMENTS:
-            if _overlapped(live, wanted) >= OVERLAP_MOMENTS.index(moment):
+            if _measure_overlap(live, wanted) >= OVERLAP_MOMENTS.index(moment):
                 return True
             time.sleep(0.005)
             continue
@@ -175,8 +175,8 @@ def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random, li
     return False
 
 
-def _overlapped(live: Path, wanted: int) -> int:
-    """How far it has come, as an index of `OVERLAP_MOMENTS`."""
+def _measure_overlap(live: Path, wanted: int) -> int:
+    """Return how far the take-over has come, as an index of `OVERLAP_MOMENTS`."""
     with suppress(OSError):
         beside = [path for path in live.parent.iterdir() if path.is_dir() and not path.is_symlink() and path != live]
         if not live.exists() or live.parent.parent.joinpath(_name(live)).resolve() != live:
@@ -190,12 +190,12 @@ def _overlapped(live: Path, wanted: int) -> int:
 
 
 def _name(live: Path) -> str:
-    """That its program has for it."""
+    """Return the checkpoint name in the program's script."""
     return live.parent.name.removeprefix(".").removesuffix(".generations")
 
 
 def _newest(checkpoint: Path) -> tuple[int, int, int]:
-    """The newest batch that is planned, the newest that is committed, and the partitions of the first."""
+    """Return the newest planned batch, the newest committed batch, and the partitions of the planned batch."""
     with suppress(OSError, ValueError):
         opened, committed = (
             max((int(path.name) for path in (checkpoint / folder).iterdir() if path.name.isdecimal()), default=-1)
@@ -211,7 +211,7 @@ def _newest(checkpoint: Path) -> tuple[int, int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lives", type=int, default=4, help="of each program, beside the last")
+    parser.add_argument("--launches", type=int, default=4, help="killed launches of each program")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rescale", choices=list(KINDS), default="in-place")
     options = parser.parse_args()
@@ -219,8 +219,8 @@ def main() -> None:
     every = MOMENTS if options.rescale == "in-place" else OVERLAP_MOMENTS
     for number, kind in enumerate(KINDS[options.rescale]):
         with tempfile.TemporaryDirectory(prefix="adopted-kills-") as folder:
-            moments, seed = [chance.choice(every) for _ in range(options.lives)], options.seed + number
-            outcomes.append(lives(kind(Path(folder) / "x", seed), moments, seed, how=options.rescale))
+            moments, seed = [chance.choice(every) for _ in range(options.launches)], options.seed + number
+            outcomes.append(kill_repeatedly(kind(Path(folder) / "x", seed), moments, seed, how=options.rescale))
             print(outcomes[-1], file=sys.stderr, flush=True)
     print(
         json.dumps(

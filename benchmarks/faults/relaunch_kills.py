@@ -1,14 +1,13 @@
-"""What is lost when something dies while a program is relaunched with other sizes of executors:
-`python -m benchmarks.faults.relaunch_kills`. Half a minute for each kill, on two cores.
+"""Count lost and doubled records when a process is killed while a program is relaunched with other executor sizes.
 
-A program runs on a standalone cluster on this machine, with a keeper, and a controller (`autotrascale run --apply
---program`) that finds another heap asked for in its action log and relaunches the program. In one phase or another of
-that its driver, its JVM, its keeper, the controller or its executor is killed with SIGKILL. A controller is started
-again, as whoever runs it would; nobody helps otherwise. Then one life must run, the action log must say what became of
-the action, the counts must be what the input gives, and no process may be left.
+A program runs on a standalone cluster on this machine, with a supervisor and a controller (`autotrascale run --apply
+--program`). The controller finds a request for another heap in its action log and relaunches the program. In a phase
+of the relaunch, the driver, its JVM, the supervisor, the controller or the executor is killed with SIGKILL. Only a
+killed controller is started again by the benchmark. Then exactly one launch must run, the action log must have the
+result, the counts must match the input, and no process may be left. A kill takes about 30 s on two cores.
 
-With `--ours` it is a job of ours, of two states, that is relaunched by the process that keeps it; its host, the host's
-JVM, that process or the executor is killed.
+With `--ours` a Flow job with two states is relaunched; its driver, the driver's JVM, its controller or the executor is
+killed.
 
     python -m benchmarks.faults.relaunch_kills --kills 24 --seed 1
     python -m benchmarks.faults.relaunch_kills --kills 24 --seed 1 --ours
@@ -40,16 +39,16 @@ from benchmarks.faults.relaunches.fire import PHASES, VICTIMS, Fire, Kill, Outco
 
 _Outcome = TypeVar("_Outcome", Outcome, OfOurs)
 _ONE_HOME = 8  # kills; then the program begins anew
-# By then there is nobody of this name: the old one has ended, and the next one has not begun.
-_NOBODY = {("ended", "driver"), ("ended", "JVM"), ("ended", "executor"), ("begun", "driver"), ("begun", "executor")}
+# No such process exists in this phase: the former has ended, and the next has not begun.
+_NO_VICTIM = {("ended", "driver"), ("ended", "JVM"), ("ended", "executor"), ("begun", "driver"), ("begun", "executor")}
 
 
 def all_kills() -> list[Kill]:
-    return [Kill(phase, victim) for phase in PHASES for victim in VICTIMS if (phase, victim) not in _NOBODY]
+    return [Kill(phase, victim) for phase in PHASES for victim in VICTIMS if (phase, victim) not in _NO_VICTIM]
 
 
-def drawn(count: int, seed: int) -> list[Kill]:
-    """As evenly as it goes, in an order of chance."""
+def draw_kills(count: int, seed: int) -> list[Kill]:
+    """Draw kills in random order, each phase and victim about equally often."""
     chance, kills = random.Random(seed), list[Kill]()
     while len(kills) < count:
         kills += chance.sample(all_kills(), len(all_kills()))
@@ -57,7 +56,7 @@ def drawn(count: int, seed: int) -> list[Kill]:
 
 
 def series(kills: list[Kill], work: Path, seed: int) -> Generator[Outcome, None, None]:
-    """One after the other, several of one program."""
+    """Run the kills one after the other, several on the same program."""
     chance = random.Random(seed)
     for number in range(0, len(kills), _ONE_HOME):
         folder = work / str(number)
@@ -66,23 +65,23 @@ def series(kills: list[Kill], work: Path, seed: int) -> Generator[Outcome, None,
             Fire(cluster, folder / "job", chance) as at,
         ):
             if not at.up():
-                yield Outcome(Kill("starting", "nobody"), down=True)
+                yield Outcome(Kill("starting", "none"), down=True)
                 continue
             for kill in kills[number : number + _ONE_HOME]:
                 outcome = at.under_fire(kill)
                 yield outcome
                 if not outcome.right:
-                    break  # what comes after would show it again
+                    break  # later kills would show the same fault
             if left := at.close():
-                yield Outcome(Kill("closing", "nobody"), left=left)
+                yield Outcome(Kill("closing", "none"), left=left)
 
 
 def kills_of_ours(count: int, seed: int) -> list[KillOfOurs]:
     every = [KillOfOurs("two-states", phase, victim) for phase in RELAUNCH_PHASES for victim in OURS]
-    nobody = [each for each in every if each.victim == "executor" and each.phase in ("begun", "going back")]
+    no_victim = [each for each in every if each.victim == "executor" and each.phase in ("begun", "going back")]
     chance, kills = random.Random(seed), list[KillOfOurs]()
     while len(kills) < count:
-        kills += chance.sample([each for each in every if each not in nobody], len(every) - len(nobody))
+        kills += chance.sample([each for each in every if each not in no_victim], len(every) - len(no_victim))
     return kills[:count]
 
 
@@ -91,13 +90,13 @@ def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Generator[
     for number in range(0, len(kills), _ONE_HOME):
         folder = work / str(number)
         with standalone(folder / "cluster", cores=2, memory="1500m") as cluster:
-            of_one = {**conf(2, "512m"), "spark.cores.max": "2"}
+            settings = {**conf(2, "512m"), "spark.cores.max": "2"}
             at = FireOnOurs(
-                "two-states", folder / "job", chance, cluster.url, of_one, executors=cluster.executors, sized=True
+                "two-states", folder / "job", chance, cluster.url, settings, executors=cluster.executors, sized=True
             )
             try:
                 if (first := at.up()).running is None:
-                    yield OfOurs(KillOfOurs("two-states", "starting", "nobody"), down=True, detail=first.detail)
+                    yield OfOurs(KillOfOurs("two-states", "starting", "none"), down=True, detail=first.detail)
                     continue
                 for kill in kills[number : number + _ONE_HOME]:
                     outcome = at.relaunch_under_fire(kill)
@@ -107,7 +106,7 @@ def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Generator[
             finally:
                 left = at.close()
             if left:
-                yield OfOurs(KillOfOurs("two-states", "closing", "nobody"), left=left)
+                yield OfOurs(KillOfOurs("two-states", "closing", "none"), left=left)
 
 
 def figures_of_ours(outcomes: list[OfOurs], seed: int) -> dict[str, object]:
@@ -147,23 +146,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--after", type=int, default=0, help="go on after so many kills of an earlier run")
+    parser.add_argument("--after", type=int, default=0, help="skip the first kills, which an earlier run has done")
     parser.add_argument("--ours", action="store_true")
-    parser.add_argument("--minutes", type=float, help="stop after so long, whatever is left to do")
+    parser.add_argument("--minutes", type=float, help="stop after this time")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that all child processes are ended
     count, seed = given.after + given.kills, given.seed
     until = math.inf if given.minutes is None else time.time() + 60 * given.minutes
     with tempfile.TemporaryDirectory(prefix="relaunch-kills-", ignore_cleanup_errors=True) as work:
         if given.ours:
             ours = series_of_ours(kills_of_ours(count, seed)[given.after :], Path(work), seed)
-            found = figures_of_ours(list(_said(ours, until)), seed)
+            found = figures_of_ours(list(_log(ours, until)), seed)
         else:
-            found = figures(list(_said(series(drawn(count, seed)[given.after :], Path(work), seed), until)), seed)
+            found = figures(list(_log(series(draw_kills(count, seed)[given.after :], Path(work), seed), until)), seed)
     print(json.dumps(found, indent=2))
 
 
-def _said(outcomes: Generator[_Outcome, None, None], until: float) -> Iterator[_Outcome]:
+def _log(outcomes: Generator[_Outcome, None, None], until: float) -> Iterator[_Outcome]:
     with closing(outcomes):
         for outcome in outcomes:
             print(f"{time.strftime('%H:%M:%S')} {outcome}", file=sys.stderr, flush=True)

@@ -1,16 +1,20 @@
-"""What it costs to hold a day's load with executors that come and go: `python -m benchmarks.quality.executors_bench`.
+"""Measure the cost of a day's load with elastic executors: `python -m benchmarks.quality.executors_bench`.
 
-A day between a tenth and the whole of a peak, compressed into minutes, on a real standalone cluster on this machine, in
-three ways, one after the other, with the same program (`executors/program.py`) and the same records:
+The day is compressed into minutes; its load is between a tenth and all of the peak. The same program
+(`executors/program.py`) with the same records runs in three ways on a standalone cluster on this machine:
 
 static peak          as many executors as the peak needs, all day
-dynamic allocation   Spark's own, which goes by tasks that wait and executors that have none
-ours                 `autotrascale run --apply`, with its loop's seconds made short as the day is (the job file is
-                     in `executors/variants.py`)
+dynamic allocation   Spark's own, by waiting tasks and idle executors
+ours                 `autotrascale run --apply` with short times for its loop (job file in `executors/variants.py`)
 
-Of each: executor-seconds (processes count until they are gone) against the static peak, windows of ten seconds of
-arrivals whose mean latency is in the target, seconds from a decision to release executors until they were gone, and
-whether every record was counted once. A minute of night comes before the day, and counts for nothing.
+Reported for each:
+
+- executor-seconds relative to the static peak; a process counts until it is gone
+- ten-second windows of arrivals whose mean latency meets the target
+- seconds from a decision to release executors until they are gone
+- lost and doubled records
+
+A minute of night before the day does not count.
 
     python -m benchmarks.quality.executors_bench --minutes 20 --seed 1
 """
@@ -33,9 +37,9 @@ from autotrascale.testing.standalone_cluster import standalone
 from benchmarks.quality.executors.day import Day
 from benchmarks.quality.executors.variants import VARIANTS, Outcome, Wanted, run, say
 
-PEAK = 4  # executors: the fewest that hold the peak
-RATE = 80.0  # records per second at the peak, however many executors it needs: each record waits the longer
-WAIT_MS = 8  # … for each executor of the peak
+PEAK = 4  # least executors that hold the peak
+RATE = 80.0  # records per second at the peak
+WAIT_MS = 8  # service time of a record, for each executor of the peak
 TARGET = 6.0  # seconds: mean latency, from arrival to the batch's end
 
 
@@ -48,7 +52,7 @@ def figures(
     for variant in VARIANTS:
         if only and variant.name not in only:
             continue
-        # A cluster of its own: nothing of the variant before is still there.
+        # A new cluster, without processes of the variant before.
         with tempfile.TemporaryDirectory(prefix="executors-bench-") as work:
             folder = Path(work, "program")
             folder.mkdir()
@@ -69,7 +73,7 @@ def figures(
 
 
 def _keep(folder: Path, where: Path) -> None:
-    """What was reported and decided, for whoever wants to know why."""
+    """Keep reports and decisions for inspection."""
     where.mkdir(parents=True, exist_ok=True)
     for name in ("progress.jsonl", "decisions.db", "mlflow.db"):
         if (folder / name).exists():
@@ -92,13 +96,13 @@ def described(outcome: Outcome, wanted: Wanted) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=20.0, help="how long the day is, for each of the three")
+    parser.add_argument("--minutes", type=float, default=20.0, help="length of the day")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], choices=[each.name for each in VARIANTS])
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave reports and decisions there")
-    parser.add_argument("--executors", type=int, default=PEAK, help="of one core each, that the peak needs")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep reports and decisions there")
+    parser.add_argument("--executors", type=int, default=PEAK, help="least executors with one core that hold the peak")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that all child processes are ended
     found = figures(arguments.minutes, arguments.seed, tuple(arguments.only), arguments.keep, arguments.executors)
     print(json.dumps(found, indent=2))
 

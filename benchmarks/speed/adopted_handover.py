@@ -1,9 +1,9 @@
-"""How long a program of somebody else's gives no output while its query is rescaled, in place and overlapped in turn:
+"""Measure the gap in the output of a user's program while its query is rescaled, in place and overlapped in turn:
 
     python -m benchmarks.speed.adopted_handover --keys 100000 --times 3
 
-The query is the one of `benchmarks/speed/handover_bench.py`, started by a program that has attached us; gap and latency are
-measured as there. The first rescale of each kind is not counted.
+The query is that of `benchmarks/speed/handover_bench.py` in a program that has attached AuTraScale. Gap and latency are
+measured in the same way. The first rescale of each kind is not counted.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvid
 
 
 class Plain:
-    """What a job is built with where nobody marks and counts: Spark alone."""
+    """A `Flow` without marks and counters: Spark alone."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
-    def source(self, _: str, df: DataFrame, *, arrival: str) -> DataFrame:  # noqa: ARG002 - as a flow has it
+    def source(self, _: str, df: DataFrame, *, arrival: str) -> DataFrame:  # noqa: ARG002 - signature of Flow
         return df
 
     def operator(self, _: str, df: DataFrame, *, do: Callable[[DataFrame], DataFrame], by: list[str]) -> DataFrame:  # noqa: ARG002
         return do(df)
 
 
-def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
+def measure(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
     (folder / "in").mkdir(parents=True)
     attached = autotrascale.attach(folder / "program", rescale="overlap")
     spark = (
@@ -105,7 +105,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="adopted-handover-", ignore_cleanup_errors=True) as folder,
         quick_java(Path(folder, "java")) as java,
     ):
-        found = measured(options.keys, options.times, Path(folder, "x"), java)
+        found = measure(options.keys, options.times, Path(folder, "x"), java)
     print(json.dumps({**found, "cores": os.cpu_count(), "load": [before, os.getloadavg()]}, indent=2))
 
 

@@ -1,9 +1,8 @@
-"""What being adopted costs a program: `python -m benchmarks.speed.adoption_bench`. It needs a quiet machine.
+"""Measure what adoption costs a program: `python -m benchmarks.speed.adoption_bench`. It needs a quiet machine.
 
-One program, stateful, whose batches all have the same records and follow one another without a pause, on every core of
-this machine: bare, behind `autotrascale run --advise` and behind `--apply`, in turns. What the command itself takes of
-the cores counts, too. Of each run the median batch, the first ones left out; of each kind the median run, and
-what it is more than the bare one. State is in RocksDB in all of them.
+A stateful program runs batches of equal size without a pause on all cores: alone, behind `autotrascale run --advise`,
+and behind `--apply`, in turns. CPU time of the command counts too. The result is the median batch of each run without
+the first batches, the median run of each kind, and the difference from the program alone. State is always in RocksDB.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 from autotrascale.cli.options import TARGET_NOT_MET
 
 BATCHES, WARM_UP = 120, 40
-TARGET = "60"  # seconds: nothing to do, and all to be looked at
+TARGET = "60"  # seconds: nothing is rescaled, everything is observed
 KINDS = ("bare", "--advise", "--apply")
 PROGRAM = f"""
 import json, sys, time

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.app.program_file import read_program_file
-from benchmarks.quality.executors.day import Batch, Day, difference, latencies, mean_latency
+from benchmarks.quality.executors.day import Batch, Day, count_differences, latencies, mean_latency
 from benchmarks.quality.executors.program import CUSTOMERS
 from benchmarks.quality.executors.variants import Wanted, job_file
 
@@ -48,12 +48,12 @@ def test_a_record_is_late_in_the_window_in_which_it_arrived() -> None:
 @given(records=st.integers(0, 500), lost=st.integers(0, CUSTOMERS - 1), doubled=st.integers(0, CUSTOMERS - 1))
 def test_what_is_missing_and_what_is_there_twice_is_counted(records: int, lost: int, doubled: int) -> None:
     counts = Counter(number % CUSTOMERS for number in range(records))
-    assert difference(counts, records) == (0, 0)
+    assert count_differences(counts, records) == (0, 0)
     counts[doubled] += 2
-    assert difference(counts, records) == (0, 2)
+    assert count_differences(counts, records) == (0, 2)
     if lost != doubled and counts[lost]:
         counts[lost] -= 1
-        assert difference(counts, records) == (1, 2)
+        assert count_differences(counts, records) == (1, 2)
 
 
 def test_the_day_is_lowest_at_its_ends_and_the_night_around_it_too() -> None:

@@ -1,4 +1,4 @@
-"""The executors of an application among its queries: what a controller asks of the driver, and in which order."""
+"""Executors of an application with several queries: requests of the controller, and their order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def query(name: str, partitions: int = 4, not_movable: str = "") -> AdoptedQuery
 
 @dataclass
 class Driver:
-    """Grants up to `most` at once, and moves what it is told to."""
+    """A driver that grants up to `most` executors at once and rescales every query."""
 
     running: list[AdoptedQuery]
     staying: int
@@ -59,7 +59,7 @@ class Driver:
 
 
 def application(driver: Driver, folder: Path, most: int = 12) -> AdoptedApplication:
-    """Time passes only while somebody sleeps."""
+    """Return an application whose clock advances only by sleeping."""
     now = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -77,7 +77,7 @@ def application(driver: Driver, folder: Path, most: int = 12) -> AdoptedApplicat
     begin=st.integers(1, 12),
     cores=st.integers(1, 4),
 )
-def test_the_sum_is_asked_for_and_every_slot_has_a_task(
+def test_the_sum_is_requested_and_every_slot_has_a_task(
     wanted: list[tuple[int, int]], count: int, begin: int, cores: int
 ) -> None:
     names = [f"q{number}" for number in range(count)]
@@ -88,7 +88,7 @@ def test_the_sum_is_asked_for_and_every_slot_has_a_task(
         given_now = kept.scale_query(names[number % count], k)
         assert 1 <= kept.executors <= 12
         assert given_now.done == (given_now.share >= k)
-    if len(needed) == count:  # everybody has said what it needs
+    if len(needed) == count:  # every query has a need
         assert kept.executors == min(12, max(count if sum(needed.values()) < count else 1, sum(needed.values())))
         if sum(needed.values()) <= 12:
             assert all(kept.share(name) >= k for name, k in needed.items())
@@ -97,7 +97,7 @@ def test_the_sum_is_asked_for_and_every_slot_has_a_task(
     assert partitions_fit(partitions, kept.share(last) * cores, NEW_WAVES * 12 * cores)
 
 
-def test_up_executors_come_first_and_down_they_go_last() -> None:
+def test_executors_come_before_partitions_and_go_after_them() -> None:
     driver = Driver([query("q", partitions=2)], staying=2)
     kept = application(driver, Path("/nowhere"), most=40)
     up = kept.scale_query("q", 40)
@@ -112,28 +112,28 @@ def test_up_executors_come_first_and_down_they_go_last() -> None:
     ]
 
 
-def test_what_the_cluster_does_not_grant_is_said_and_lived_with() -> None:
+def test_missing_executors_are_reported_and_planned_without() -> None:
     driver = Driver([query("q")], staying=2, most=3)
     kept = application(driver, Path("/nowhere"))
     got = kept.scale_query("q", 6)
     assert (got.done, got.share) == (False, 3)
     assert "3 of 6 executors" in got.detail
     assert driver.said[0] == 6
-    assert 3 in driver.said  # what came too late would belong to nobody
+    assert 3 in driver.said  # late executors would belong to no query
 
 
-def test_a_query_that_cannot_be_moved_keeps_its_partitions() -> None:
+def test_a_query_that_cannot_be_rescaled_keeps_its_partitions() -> None:
     driver = Driver([query("q", partitions=1, not_movable="reads from socket")], staying=1)
     assert application(driver, Path("/nowhere")).scale_query("q", 4).done
     assert not any(isinstance(each, tuple) for each in driver.said)
 
 
-def test_a_number_that_was_asked_for_is_said_again_at_each_look() -> None:
+def test_a_request_is_repeated_at_each_observation() -> None:
     driver = Driver([query("q", partitions=4)], staying=4)
     kept = application(driver, Path("/nowhere"))
     kept.refresh()
-    assert driver.said == []  # nobody has asked for anything
+    assert driver.said == []  # no request yet
     kept.scale_query("q", 3)
-    driver.staying = 4  # one that was given back has come again
+    driver.staying = 4  # a released executor has come back
     kept.refresh()
     assert kept.executors == 3

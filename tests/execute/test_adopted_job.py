@@ -1,4 +1,4 @@
-"""One query of an adopted program: which of its batches say what its executors do."""
+"""A query of an adopted program: batches on cold executors are left out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def query(gives_all: bool) -> AdoptedQuery:
 
 @dataclass
 class Application:
-    """As the real one is to a query that is alone."""
+    """An application with a single query."""
 
     gives_all: bool = True
     there: tuple[str, ...] = ("0",)
@@ -61,7 +61,7 @@ def job(application: Application) -> AdoptedJob:
 
 
 def batch(number: int, executors: str) -> BatchFact:
-    """One a second, on the executors of these letters."""
+    """Return a batch of one second on the executors named by the letters."""
     at = 1000 * number
     tasks = tuple(TaskFact(number, index, 300, read=10, executor=name) for index, name in enumerate(executors))
     stage = StageFact(number, "count", len(tasks), at + 100, at + 800)
@@ -69,7 +69,7 @@ def batch(number: int, executors: str) -> BatchFact:
 
 
 @given(ran=st.lists(st.text("0123", min_size=1, max_size=4), min_size=2, max_size=12), looks=st.integers(1, 4))
-def test_no_batch_is_looked_at_in_which_an_executor_is_new_nor_the_one_after(ran: list[str], looks: int) -> None:
+def test_a_batch_with_a_new_executor_and_the_next_batch_are_left_out(ran: list[str], looks: int) -> None:
     application = Application()
     kept, seen = job(application), list[int]()
     for number, executors in enumerate(ran):
@@ -83,7 +83,7 @@ def test_no_batch_is_looked_at_in_which_an_executor_is_new_nor_the_one_after(ran
     assert set(range(new[-1] + 2 if new[-1] else 1, len(ran))) <= set(seen)  # from then on, all
 
 
-def test_the_backlog_of_a_silent_source_is_known_only_where_it_gives_all() -> None:
+def test_the_backlog_of_a_silent_source_is_known_only_if_it_reads_all() -> None:
     for gives_all, backlog in ((True, 0.9 * 10), (False, None)):
         application = Application(gives_all)
         kept = job(application)
@@ -95,7 +95,7 @@ def test_the_backlog_of_a_silent_source_is_known_only_where_it_gives_all() -> No
         assert shot.backlog_records == backlog
 
 
-def test_a_look_without_warm_batches_says_so() -> None:
+def test_an_observation_without_warm_batches_says_so() -> None:
     application = Application()
     for number, executors in enumerate(("0", "01")):
         application.run.take(batch(number, executors))

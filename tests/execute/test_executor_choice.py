@@ -1,4 +1,4 @@
-"""What can be said of executors without a cluster: which to release, what is said of them, what must be set."""
+"""Executors without a cluster: choice for release, messages, settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ fleets = st.lists(executors(), max_size=12, unique_by=lambda each: each.id)
 
 
 @given(fleets, st.integers(-2, 14))
-def test_as_many_are_released_as_asked_idle_ones_first(fleet: list[RegisteredExecutor], count: int) -> None:
+def test_the_requested_number_is_released_idle_executors_first(fleet: list[RegisteredExecutor], count: int) -> None:
     chosen = choose_executors_to_release(fleet, count)
     staying = {each.id: each for each in fleet if not each.leaving}
     assert len(chosen) == len(set(chosen)) == min(max(count, 0), len(staying))
@@ -76,7 +76,7 @@ def executor_set(
     return ExecutorSet((*own, *gone), asked, waiting, now=100.0)
 
 
-def test_what_the_cluster_does_not_grant_is_said_after_a_while() -> None:
+def test_missing_executors_are_reported_after_a_while() -> None:
     late = executor_set(3, asked=5, waiting=74.0)
     assert late.missing == 2
     assert "2 of 5 executors for 74.00 s" in late.explain_missing()
@@ -107,14 +107,14 @@ CLUSTER = {"spark.master": "spark://h:7077", "spark.decommission.enabled": "true
         ({**CLUSTER, "spark.decommission.enabled": "false"}, "spark.decommission.enabled is not true"),
     ],
 )
-def test_why_executors_cannot_come_and_go_is_one_line(conf: dict[str, str], said: str) -> None:
+def test_the_reason_against_elastic_executors_is_one_line(conf: dict[str, str], said: str) -> None:
     reason = explain_not_elastic(conf)
     assert said in reason
     assert "\n" not in reason
 
 
 @pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://https://h:443"])
-def test_what_we_set_is_enough(master: str) -> None:
+def test_our_settings_suffice(master: str) -> None:
     ours = {each.name: each.value for each in choose_elasticity_settings(master, (2, 6), 4)}
     assert explain_not_elastic({"spark.master": master, **ours}) == ""
     assert list_cautions({"spark.master": master, "spark.executor.cores": "4", **ours}, most=6) == ()
@@ -127,7 +127,7 @@ def test_what_we_set_is_enough(master: str) -> None:
     }
 
 
-def test_the_document_says_what_is_set() -> None:
+def test_the_document_lists_the_settings() -> None:
     text = (Path(__file__).parents[2] / "docs" / "how-to" / "clusters.md").read_text(encoding="utf-8")
     usual = choose_elasticity_settings("k8s://https://h:443")
     for each in usual:
@@ -142,7 +142,7 @@ def test_a_master_without_executors_needs_no_settings() -> None:
     assert list_cautions({"spark.master": "local[4]"}) == ()
 
 
-def test_what_stands_in_the_way_of_growing_is_said() -> None:
+def test_obstacles_to_growth_are_reported() -> None:
     usual = {**CLUSTER, "spark.storage.decommission.enabled": "true", "spark.executor.cores": "2"}
     assert list_cautions({**usual, "spark.cores.max": "6"}, most=3) == ()
     (bound,) = list_cautions({**usual, "spark.cores.max": "6"}, most=5)

@@ -13,7 +13,7 @@ from influxd import Influxd, started  # noqa: E402
 
 @pytest.fixture(scope="session")
 def influxd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Influxd]:
-    """One server for all tests; it takes seconds to start."""
+    """Return a server for all tests, because a start takes seconds."""
     server = started(tmp_path_factory.mktemp("influxd"))
     yield server
     server.kill()

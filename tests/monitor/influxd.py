@@ -25,7 +25,7 @@ _databases = count()
 
 
 class Influxd:
-    """One server on loopback. Its port and its data outlive a kill."""
+    """An InfluxDB server on loopback. Its port and its data outlive a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

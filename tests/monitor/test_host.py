@@ -1,4 +1,4 @@
-"""What the kernel says of the machine: its files as they are, as they may be missing, and on this very machine."""
+"""Counters of the kernel: from complete files, from missing files, and on this very machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_files_as_they_are(proc: Path) -> None:
 
 @pytest.mark.parametrize("file", ["pressure/cpu", "vmstat", "41/task/41/schedstat", "41/task/42/schedstat"])
 @pytest.mark.parametrize("text", [None, "", "rubbish\n", "some total=x", "pswpin x\n"])
-def test_what_is_missing_or_damaged_is_not_known(proc: Path, file: str, text: str | None) -> None:
+def test_missing_or_damaged_counters_are_unknown(proc: Path, file: str, text: str | None) -> None:
     (proc / file).unlink()
     if text is not None:
         (proc / file).write_text(text)
@@ -55,14 +55,14 @@ def test_what_is_missing_or_damaged_is_not_known(proc: Path, file: str, text: st
 
 
 @pytest.mark.parametrize("text", [None, "", "cpu  1 2 3\n", "cpu a b c d e f g h\n"])
-def test_another_kernel_says_nothing(proc: Path, text: str | None) -> None:
+def test_another_kernel_has_no_counters(proc: Path, text: str | None) -> None:
     (proc / "stat").unlink()
     if text is not None:
         (proc / "stat").write_text(text)
     assert host_counters.read_host([41], proc) is None
 
 
-def test_processes_that_are_gone_waited_for_nothing_that_is_known(proc: Path) -> None:
+def test_the_waiting_of_ended_processes_is_unknown(proc: Path) -> None:
     reading = host_counters.read_host([4242], proc)
     assert reading is not None
     assert reading.waited is None
@@ -71,8 +71,8 @@ def test_processes_that_are_gone_waited_for_nothing_that_is_known(proc: Path) ->
 BURN = "import time\nuntil = time.monotonic() + 0.6\nwhile time.monotonic() < until: pass"
 
 
-def test_processes_that_share_one_core_stand_in_line() -> None:
-    """On this very machine: two that want a whole core each and have one between them."""
+def test_processes_that_share_a_core_wait() -> None:
+    """On this machine: two processes share one core, and each needs a whole core."""
     core = min(os.sched_getaffinity(0))
     burners = [
         subprocess.Popen([sys.executable, "-S", "-c", BURN], preexec_fn=lambda: os.sched_setaffinity(0, {core}))

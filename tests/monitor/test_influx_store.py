@@ -1,4 +1,4 @@
-"""InfluxDB under what happens to servers: kills, absence, wrong credentials, refusals. And no secret is ever shown."""
+"""InfluxDB with kills, absence, wrong credentials and refusals. And no secret is ever shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autotrascale.testing.chain_snapshots import chain_snapshot
 
 T0 = 1_700_000_000 * SECOND
 EVERYTHING = MetricQuery("m", "v", T0, T0 + 10**6 * SECOND)
-NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens
+NOWHERE = "http://127.0.0.1:9"  # the discard port: no server listens
 
 
 def some(batch: int, size: int) -> list[MetricPoint]:
@@ -61,7 +61,7 @@ def test_large_writes_go_in_batches(influxd: Influxd) -> None:
         assert store.windows(EVERYTHING, "count")[0].value == 2 * BATCH + 1
 
 
-def test_wrong_credentials_are_said_without_them(influxd: Influxd, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_credentials_are_reported_without_the_secret(influxd: Influxd, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with influxd.store("m/autogen", token="admin:a-wrong-password") as store:
         with pytest.raises(MetricStoreUnavailableError, match="writing failed: 401: authorization failed") as writing:
@@ -91,7 +91,7 @@ def test_a_secret_that_a_server_repeats_is_covered() -> None:
     assert str(error) == f"{NOWHERE} bucket m: writing failed: bad token *** with ***"
 
 
-def test_a_missing_bucket_may_come_right(influxd: Influxd) -> None:
+def test_points_for_a_missing_bucket_are_kept(influxd: Influxd) -> None:
     with influxd.store("nowhere/autogen") as store:
         with pytest.raises(MetricStoreUnavailableError, match="404: database not found"):
             store.write(some(0, 1))
@@ -101,7 +101,7 @@ def test_a_missing_bucket_may_come_right(influxd: Influxd) -> None:
 
 def test_points_of_another_type_are_refused_for_good(influxd: Influxd, tmp_path: Path) -> None:
     inner = influxd.store(influxd.bucket())
-    # A whole number, as somebody else's program may have written it.
+    # A whole number, as another program may have written it.
     inner._write.write(inner._bucket, "-", f"m v=1i {T0}")
     with pytest.raises(MetricStoreRefusedError, match="400: partial write: field type conflict"):
         inner.write(some(0, 1))
@@ -113,7 +113,7 @@ def test_points_of_another_type_are_refused_for_good(influxd: Influxd, tmp_path:
         assert store.last(MetricQuery("other", "v", 0, 10))[0].time == 3
 
 
-def test_nobody_there_is_one_clear_line() -> None:
+def test_a_missing_server_is_reported_in_one_line() -> None:
     with InfluxStore(NOWHERE, "m/autogen", token=TOKEN) as store:
         with pytest.raises(MetricStoreUnavailableError, match=r"bucket m/autogen: writing failed: .*refused") as caught:
             store.write(some(0, 1))

@@ -1,4 +1,4 @@
-"""Snapshots into a store and back out as what a service shows."""
+"""Snapshots are written to a store and read back as series."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_snapshot_as_points() -> None:
     assert {point.time for point in snapshot_to_points(snapshot(), 5)} == {5}
 
 
-def test_what_is_not_known_has_no_field() -> None:
+def test_unknown_values_have_no_field() -> None:
     bare = Snapshot("a", 60, 36, {"source": 100}, {"source": OperatorMetrics(parallelism=1, instances=(Work(),))})
     names = {name for point in snapshot_to_points(bare, 5) for name in point.fields}
     assert names == {*("window_seconds", "p_max", "target_rate", "rate", "parallelism", "silent_instances")}
@@ -126,13 +126,13 @@ def test_an_unknown_job_has_no_series(store: MemoryStore) -> None:
 
 
 @given(st.integers(0, END_OF_TIME - 2), st.integers(1, END_OF_TIME), st.integers(2, 2000))
-def test_a_step_keeps_within_its_points(start: int, span: int, points: int) -> None:
+def test_a_window_length_yields_at_most_the_wanted_points(start: int, span: int, points: int) -> None:
     stop = min(start + span, END_OF_TIME - 1)
     length = choose_window_length(start, stop, points)
     assert (stop - 1) // length - start // length + 1 <= points
 
 
-def test_steps_are_readable() -> None:
+def test_window_lengths_are_readable() -> None:
     assert choose_window_length(T0, T0 + 3600 * SECOND, 500) == 10 * SECOND
     assert choose_window_length(T0, T0 + 86_400 * SECOND, 500) == 300 * SECOND
     assert choose_window_length(T0, T0 + 30 * 86_400 * SECOND, 500) == 7200 * SECOND

@@ -73,19 +73,19 @@ def spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spool]:
 
 @settings(deadline=None)
 @given(point=points())
-def test_sqlite_gives_back_what_it_was_given(sqlite: MetricStore, point: MetricPoint) -> None:
+def test_sqlite_returns_the_written_points(sqlite: MetricStore, point: MetricPoint) -> None:
     assert kept(sqlite, point)
 
 
 @settings(deadline=None, max_examples=40)
 @given(point=points())
-def test_influxdb_gives_back_what_it_was_given(influxdb: MetricStore, point: MetricPoint) -> None:
+def test_influxdb_returns_the_written_points(influxdb: MetricStore, point: MetricPoint) -> None:
     assert kept(influxdb, point)
 
 
 @settings(deadline=None)
 @given(given=st.lists(points(), min_size=1, max_size=5))
-def test_a_spool_gives_back_what_it_was_given(spool: Spool, given: list[MetricPoint]) -> None:
+def test_a_spool_returns_the_appended_points(spool: Spool, given: list[MetricPoint]) -> None:
     spool.append(given)
     (batch,) = spool.oldest()
     assert list(batch.points) == given
@@ -121,13 +121,13 @@ def test_texts_that_not_every_store_keeps_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, True, "1", 10**400])
-def test_what_is_no_finite_number_is_refused(value: float) -> None:
+def test_values_that_are_not_finite_numbers_are_refused(value: float) -> None:
     with pytest.raises(InputError, match=r"^fields\.v: must be"):
         make(fields={"v": value})
 
 
 @pytest.mark.parametrize("time", [-1, 1.5, True, None, END_OF_TIME])
-def test_times_outside_our_era_are_refused(time: int) -> None:
+def test_times_out_of_range_are_refused(time: int) -> None:
     with pytest.raises(InputError, match=r"^time: "):
         make(time=time)
 
@@ -139,7 +139,7 @@ def test_a_point_needs_a_number_and_one_name_for_one_thing() -> None:
         make(fields={"job": 1.0})
 
 
-def test_a_query_must_mean_something() -> None:
+def test_bad_queries_are_refused() -> None:
     with pytest.raises(InputError, match="stop: is not after start 5"):
         MetricQuery("m", "v", 5, 5)
     with pytest.raises(InputError, match="by: names a tag twice"):

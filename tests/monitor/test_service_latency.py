@@ -1,4 +1,4 @@
-"""Where the latency of services is read: the metric store and Prometheus, and what is said where it cannot be."""
+"""Latencies of services from the metric store and Prometheus, and messages about failures."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_prometheus_is_asked_for_the_range_and_each_span_has_its_mean(prometheus
     assert said == []
 
 
-def test_numbers_that_are_none_are_not_known(prometheus: Prometheus) -> None:
+def test_missing_numbers_are_unknown(prometheus: Prometheus) -> None:
     prometheus.series = [[[T0 + 1, "NaN"], [T0 + 2, "-1"], [T0 + 3, "+Inf"], [T0 + 4, "0.5"]]]
     service = Service(prometheus=PrometheusQuery(prometheus.url, "x"))
     assert latencies(service, []).during([(T0, T0 + 3.5), (T0 + 3.5, T0 + 9)]) == [{}, {"prices": 0.5}]
 
 
-def test_what_cannot_be_read_is_said_once_and_so_is_that_it_can_be_again(prometheus: Prometheus) -> None:
+def test_failure_and_recovery_are_reported_once_each(prometheus: Prometheus) -> None:
     said: list[str] = []
     services = latencies(Service(prometheus=PrometheusQuery(prometheus.url, "x")), said)
     prometheus.status = 503
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_said_once_and_so_is_that_it_can_be_again(prometh
     ]
 
 
-def test_a_server_that_is_not_there_is_one_line() -> None:
+def test_a_missing_server_is_reported_in_one_line() -> None:
     said: list[str] = []
     assert latencies(Service(prometheus=PrometheusQuery("http://127.0.0.1:9", "x")), said).at(T0) == {}
     assert len(said) == 1
@@ -116,7 +116,7 @@ def test_a_metric_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found == [{"prices": pytest.approx(0.03)}, {"prices": pytest.approx(0.08)}, {}]
 
 
-def test_no_store_is_said() -> None:
+def test_a_missing_store_is_reported() -> None:
     said: list[str] = []
     assert latencies(Service(StoredMetric("calls", "seconds")), said).at(T0) == {}
     assert said == ["the latency of prices cannot be read: metrics: are kept in no store; name a store with --metrics"]
@@ -137,7 +137,7 @@ def test_no_store_is_said() -> None:
         ({"metric": {"measurement": "calls", "field": "s"}, "unit": 0}, "unit: must be above zero"),
     ],
 )
-def test_settings_that_cannot_be(data: dict[str, Any], line: str) -> None:
+def test_bad_settings_are_refused(data: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError) as caught:
         validate(data, Service, place="services.prices")
     assert line in str(caught.value)

@@ -25,7 +25,7 @@ from autotrascale.monitor.stores.spooled_store import SpooledStore
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
 from autotrascale.testing.memory_store import MemoryStore
 
-AWAY = MetricStoreUnavailableError("memory: writing failed: nobody there")
+AWAY = MetricStoreUnavailableError("memory: writing failed: no server answers")
 EVERYTHING = MetricQuery("m", "v", 0, 10**9 * SECOND)
 
 
@@ -71,7 +71,7 @@ def test_points_arrive_without_a_flush(store: Recorder, path: Path) -> None:
         eventually(lambda: store.arrived == [1])
 
 
-def test_what_was_written_while_away_arrives_in_order(store: Recorder, path: Path) -> None:
+def test_points_written_during_an_outage_arrive_in_order(store: Recorder, path: Path) -> None:
     with SpooledStore(store, path, bound=100_000) as spooled:
         store.failure = AWAY
         for start in range(0, 3 * BATCH, BATCH // 2):
@@ -80,7 +80,7 @@ def test_what_was_written_while_away_arrives_in_order(store: Recorder, path: Pat
         assert spooled.status().waiting == 3 * BATCH
         assert spooled.status().problem == str(AWAY)
         assert not spooled.status().healthy
-        with pytest.raises(MetricStoreUnavailableError, match="nobody there"):
+        with pytest.raises(MetricStoreUnavailableError, match="no server answers"):
             spooled.flush()
         store.failure = None
         spooled.flush()
@@ -89,7 +89,7 @@ def test_what_was_written_while_away_arrives_in_order(store: Recorder, path: Pat
         assert spooled.status().waiting == 0
 
 
-def test_they_arrive_by_themselves_when_it_is_back(store: Recorder, path: Path) -> None:
+def test_points_arrive_by_themselves_after_an_outage(store: Recorder, path: Path) -> None:
     with SpooledStore(store, path, bound=1000, longest_pause=0.1) as spooled:
         store.failure = AWAY
         spooled.write([point(1)])
@@ -98,7 +98,7 @@ def test_they_arrive_by_themselves_when_it_is_back(store: Recorder, path: Path) 
         eventually(lambda: store.arrived == [1] and spooled.status().healthy)
 
 
-def test_a_later_process_finds_what_an_earlier_one_left(store: Recorder, path: Path) -> None:
+def test_a_later_process_sends_points_of_an_earlier_one(store: Recorder, path: Path) -> None:
     store.failure = AWAY
     with SpooledStore(store, path, bound=1000) as spooled:
         spooled.write([point(1)])
@@ -107,7 +107,7 @@ def test_a_later_process_finds_what_an_earlier_one_left(store: Recorder, path: P
         eventually(lambda: store.arrived == [1])
 
 
-def test_absence_and_return_are_logged_once_each(store: Recorder, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_outage_and_return_are_logged_once_each(store: Recorder, path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with SpooledStore(store, path, bound=1000) as spooled:
         store.failure = AWAY
         for i in range(3):
@@ -201,7 +201,7 @@ def test_an_empty_spool_may_change_its_destination(path: Path) -> None:
     Spool(path, "there", bound=10).close()
 
 
-def test_somebody_elses_file_is_not_touched(path: Path) -> None:
+def test_a_file_of_another_program_is_not_changed(path: Path) -> None:
     SqliteStore(path).close()
     before = path.read_bytes()
     with pytest.raises(InputError, match="is a database, but not a spool"):
@@ -223,7 +223,7 @@ for i in range(10**9):
 """
 
 
-def test_a_killed_writer_leaves_every_batch_it_was_told_is_safe(path: Path) -> None:
+def test_a_killed_writer_keeps_every_confirmed_batch(path: Path) -> None:
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""The embedded store under what happens to files: crashes, other processes, other versions, damage."""
+"""The embedded store with crashes, other processes, other versions and damaged files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def count(path: Path) -> float:
 
 
 @pytest.mark.parametrize("batches", [1, 4, 9])
-def test_a_kill_in_mid_write_loses_no_batch_and_halves_none(path: Path, batches: int) -> None:
+def test_a_kill_during_a_write_loses_no_batch_and_splits_none(path: Path, batches: int) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         for _ in range(batches):
@@ -82,7 +82,7 @@ def test_processes_read_while_one_writes(path: Path) -> None:
             assert reader.returncode == 0
 
 
-def test_many_may_come_to_an_empty_file_at_once(path: Path) -> None:
+def test_many_processes_may_open_an_empty_file_at_once(path: Path) -> None:
     def visit(i: int) -> None:
         with SqliteStore(path) as store:
             store.write([point(i)])
@@ -98,7 +98,7 @@ def test_points_outlast_the_process_that_wrote_them(path: Path) -> None:
     assert count(path) == 1
 
 
-def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(path: Path) -> None:
+def test_a_failed_write_leaves_nothing_and_can_be_repeated(path: Path) -> None:
     def broken() -> object:
         yield point(1)
         raise ZeroDivisionError
@@ -111,7 +111,7 @@ def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(path: Path) -> 
         assert [sample.time for sample in store.last(EVERYTHING)] == [2]
 
 
-def test_older_points_are_forgotten(path: Path) -> None:
+def test_old_points_are_deleted(path: Path) -> None:
     now = [1000 * SECOND]
     with SqliteStore(path, keep=100 * SECOND, clock=lambda: now[0]) as store:
         store.write([point(second * SECOND) for second in (899, 900, 1000)])
@@ -130,7 +130,7 @@ def test_a_newer_file_is_refused_by_its_version(path: Path) -> None:
     assert (caught.value.place, caught.value.seen) == (str(path), VERSION + 1)
 
 
-def test_somebody_elses_database_is_left_as_it_was(path: Path) -> None:
+def test_a_database_of_another_program_is_not_changed(path: Path) -> None:
     with closing(sqlite3.connect(path)) as file:
         file.execute("CREATE TABLE runs (id)")
     before = path.read_bytes()
@@ -140,7 +140,7 @@ def test_somebody_elses_database_is_left_as_it_was(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"no database at all\n" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_damaged_file_is_one_clear_line(path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_reported_in_one_line(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="is damaged or not a metric store") as caught:
         SqliteStore(path)
@@ -148,7 +148,7 @@ def test_a_damaged_file_is_one_clear_line(path: Path, content: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_damage_inside_is_found_and_said(path: Path) -> None:
+def test_inner_damage_is_found_and_reported(path: Path) -> None:
     with SqliteStore(path) as store:
         store.write([point(i) for i in range(5000)])
     content = bytearray(path.read_bytes())
@@ -163,7 +163,7 @@ def test_damage_inside_is_found_and_said(path: Path) -> None:
             store.windows(EVERYTHING, "sum")
 
 
-def test_a_folder_that_cannot_be_is_one_clear_line(path: Path) -> None:
+def test_an_impossible_folder_is_reported_in_one_line(path: Path) -> None:
     path.write_text("a file")
     for impossible in (path / "metrics.db", path.parent):
         with pytest.raises(InputError, match="cannot be opened as a metric store") as caught:

@@ -49,7 +49,7 @@ def test_influxdb(influxd: Influxd, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert store.last(MetricQuery("m", "v", 0, 10))[0].value == 1
 
 
-def test_a_server_that_is_away_does_not_keep_anybody_from_starting(tmp_path: Path) -> None:
+def test_a_server_that_is_away_does_not_prevent_a_start(tmp_path: Path) -> None:
     settings = InfluxSettings("influxdb", URL, "m/autogen", spool_path=str(tmp_path / "spool.db"))
     for _ in range(2):
         with open_store(settings) as store:
@@ -80,7 +80,7 @@ def test_a_server_that_is_away_does_not_keep_anybody_from_starting(tmp_path: Pat
         ),
     ],
 )
-def test_mistakes_are_one_clear_line(wrong: dict[str, Any], line: str) -> None:
+def test_mistakes_are_reported_in_one_line(wrong: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=rf"^job\.yaml: .*{line}") as caught:
         read(**wrong)
     assert "\n" not in str(caught.value)
@@ -88,7 +88,7 @@ def test_mistakes_are_one_clear_line(wrong: dict[str, Any], line: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "se\ncret", "s€cret"])
-def test_a_token_that_is_not_there_is_said_by_its_name(value: str | None) -> None:
+def test_a_missing_token_is_reported_by_its_name(value: str | None) -> None:
     settings = InfluxSettings("influxdb", URL, "b", token_env="METRICS_TOKEN")
     environment = {} if value is None else {"METRICS_TOKEN": value}
     with pytest.raises(InputError, match=r"^store\.token_env: names .*'METRICS_TOKEN'") as caught:
@@ -96,7 +96,7 @@ def test_a_token_that_is_not_there_is_said_by_its_name(value: str | None) -> Non
     assert "cret" not in str(caught.value)
 
 
-def test_a_token_file_that_is_not_there_is_said_by_its_name(tmp_path: Path) -> None:
+def test_a_missing_token_file_is_reported_by_its_name(tmp_path: Path) -> None:
     settings = InfluxSettings("influxdb", URL, "b", token_file=str(tmp_path / "none"))
     with pytest.raises(InputError, match=r"^store\.token_file: names no readable"):
         open_store(settings)

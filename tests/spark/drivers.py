@@ -105,7 +105,7 @@ class _Query:
         )
 
     def finish(self) -> tuple[int, Counter[int]]:
-        """How many batches were committed, and the counts."""
+        """Return the number of committed batches, and the counts."""
         self._query.stop()
         return self._committed(), Counter({row["key"]: row["count"] for row in self._spark.table("counts").collect()})
 

@@ -1,4 +1,4 @@
-"""The agent's answers, over its socket; what it asks of Spark is made up here."""
+"""The agent's answers over its socket, with a fake for Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from autotrascale.execute.spark.protocol.agent_messages import CODEC, Answer, Qu
 
 @dataclass
 class Scheduler:
-    """One executor is leaving, and the cluster has room for eight."""
+    """A cluster for eight executors; one of four is leaving."""
 
     asked: list[int] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ def agent(tmp_path: Path, scheduler: Scheduler) -> Iterator[Path]:
     agent.close()
 
 
-def test_executors_are_the_schedulers_to_change(agent: Path, scheduler: Scheduler) -> None:
+def test_the_agent_asks_the_scheduler_for_executors(agent: Path, scheduler: Scheduler) -> None:
     with AgentClient(agent) as client:
         found = client.executors()
         assert (found.staying, found.leaving, found.cores, found.not_elastic) == (3, 1, 2, "")
@@ -82,7 +82,7 @@ def test_executors_are_the_schedulers_to_change(agent: Path, scheduler: Schedule
             client.scale_to(9)
         with pytest.raises(EngineError, match="executors"):
             client.scale_to(0)
-        client.scale_to(1)  # it goes on after each of them
+        client.scale_to(1)  # the agent survives each refusal
     assert scheduler.asked == [5, 1]
 
 
@@ -95,7 +95,7 @@ def test_a_query_of_another_program_is_refused(agent: Path) -> None:
             client.rescale(RescaleQuery("x", 0))
 
 
-def test_controllers_come_and_go_and_talk_nonsense(agent: Path) -> None:
+def test_the_agent_survives_controllers_that_send_nonsense(agent: Path) -> None:
     for nonsense in (
         b"",
         b"{",
@@ -120,7 +120,7 @@ def test_controllers_come_and_go_and_talk_nonsense(agent: Path) -> None:
         client.close()
 
 
-def test_an_answer_to_nonsense_says_what_was_wrong(agent: Path) -> None:
+def test_the_answer_to_a_bad_message_names_the_field(agent: Path) -> None:
     end = connect(agent)
     end.sendall(b'{"kind": "RescaleQuery", "query": "x", "partitions": "many"}\n')
     answer = CODEC.decode(end.makefile("rb").readline())
@@ -128,11 +128,11 @@ def test_an_answer_to_nonsense_says_what_was_wrong(agent: Path) -> None:
     assert "channel: RescaleQuery: partitions" in getattr(answer, "error", "")
 
 
-def test_only_its_owner_may_ask(agent: Path) -> None:
+def test_only_the_owner_may_enter_the_folder(agent: Path) -> None:
     assert agent.stat().st_mode & 0o077 == 0
 
 
-def test_where_nobody_is_nobody_answers(tmp_path: Path) -> None:
+def test_a_missing_agent_is_an_error(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(AgentAwayError, match="no agent answers"):
             AgentClient(folder).queries()
@@ -142,6 +142,6 @@ def test_where_nobody_is_nobody_answers(tmp_path: Path) -> None:
 
 
 @given(data=st.data(), kind=st.sampled_from([*get_args(Question), *get_args(Answer)]))
-def test_every_message_comes_out_as_it_went_in(data: st.DataObject, kind: type[Question | Answer]) -> None:
+def test_every_message_survives_encoding(data: st.DataObject, kind: type[Question | Answer]) -> None:
     message = data.draw(st.builds(kind).filter(lambda drawn: "nan" not in repr(drawn)))  # NaN does not equal itself
     assert CODEC.decode(CODEC.encode(message)) == message

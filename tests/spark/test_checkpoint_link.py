@@ -1,5 +1,4 @@
-"""What is on the disk when one query of a program takes over from another: its numbers, and the name that points to it,
-whenever the power goes."""
+"""Files on the disk during a take-over: batch numbers and the checkpoint link, with power cuts at any moment."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from autotrascale.execute.spark.driver_agent.rewrite_batch_ids import rewrite_ba
 
 
 def with_numbers(disk: Disk, by: int) -> Disk:
-    """As `renumbered`."""
+    """Return a copy like `rewrite_batch_ids`."""
     copy = disk.copied(disk.newest()[1])
     copy.offsets = {number + by: entry for number, entry in copy.offsets.items() if number + by >= 0}
     copy.commits = {number + by: True for number in copy.commits if number + by >= 0}
@@ -40,7 +39,7 @@ def with_numbers(disk: Disk, by: int) -> Disk:
 
 class Program(Home):
     def overlap(self, wanted: int, meanwhile: list[int]) -> None:
-        """As `adopted/overlapping.py` does it, with batches of the first query in between."""
+        """Rescale like `rescale_blue_green.py`, with batches of the first query in between."""
         first, (after_copy, after_move, after_catching_up) = self.live, meanwhile
         copy = first.copied(first.newest()[1])
         self.runs(after_copy)
@@ -54,7 +53,7 @@ class Program(Home):
         second = with_numbers(copy, last - copy.give(first, last))
         assert self._given(second, first) == last
         first._cut_off()
-        self.live, second.visible = second, VisibleBatches()  # the name points to it, and nothing else is remembered
+        self.live, second.visible = second, VisibleBatches()  # only the link knows the live generation
 
     def prepare(self, wanted: int) -> None:
         self.live.prepare(wanted)
@@ -67,7 +66,7 @@ class Program(Home):
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60)), max_size=3),
     st.integers(0, 4),
 )
-def test_whenever_the_power_goes_every_record_is_written_once_under_a_number_that_grows(
+def test_every_record_is_written_once_under_a_growing_number_despite_power_cuts(
     first: int, rescales: list[tuple[int, list[int] | None]], writes: int, again: list[tuple[int, int]], then: int
 ) -> None:
     program = Program(Disk(first))
@@ -81,7 +80,7 @@ def test_whenever_the_power_goes_every_record_is_written_once_under_a_number_tha
             else:
                 program.overlap(wanted, how)
             program.runs(1)
-    for wanted, more in again:  # whoever comes next goes on from what the name points to; or dies
+    for wanted, more in again:  # the next driver continues from the link, or dies too
         fuse.writes_left = more
         with suppress(PowerCutError):
             program.prepare(wanted)
@@ -89,7 +88,7 @@ def test_whenever_the_power_goes_every_record_is_written_once_under_a_number_tha
     program.prepare(then)
     program.end = max(program.end, max(end for end, _ in program.live.offsets.values()))
     program.runs(2)
-    taken = program.live.taken()  # by growing numbers: a sink refuses one that it has with other records
+    taken = program.live.taken()  # with growing numbers: a sink refuses a number that it has with other records
     assert taken[0][0] == 0
     assert taken[-1][1] == program.end
     assert all(before[1] == after[0] for before, after in pairwise(taken)), taken
@@ -100,7 +99,7 @@ def test_whenever_the_power_goes_every_record_is_written_once_under_a_number_tha
 
 @settings(max_examples=20)  # each writes a hundred files
 @given(st.integers(2, 30), st.sets(st.integers(1, 30)), st.integers(-1, 12))
-def test_a_copy_under_other_numbers_is_the_same_copy(
+def test_a_copy_with_other_batch_ids_has_the_same_content(
     tmp_path_factory: pytest.TempPathFactory, batches: int, snapshots: set[int], by: int
 ) -> None:
     folder = tmp_path_factory.mktemp("numbers")
@@ -125,7 +124,7 @@ def files(folder: Path) -> dict[tuple[str, str], str]:
     return {(str(path.parent.relative_to(folder)), path.name): path.read_text() for path in found}
 
 
-def test_a_checksum_goes_with_its_file_and_an_id_of_its_own_is_refused(tmp_path: Path) -> None:
+def test_a_checksum_is_renamed_with_its_file_and_an_id_in_the_name_is_refused(tmp_path: Path) -> None:
     original = checkpoint(tmp_path / "original", 4, set())
     for number in range(1, 5):
         (original / f"state/0/0/.{number}.changelog.crc").write_text(f"of {number}")
@@ -159,7 +158,7 @@ class Fuse:
 
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from(["open", "hand over", "close"]), min_size=1, max_size=6), st.integers(0, 25))
-def test_the_name_leads_to_what_was_handed_over_last(
+def test_the_link_leads_to_the_last_hand_over(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], left: int
 ) -> None:
     folder = tmp_path_factory.mktemp("place")
@@ -199,7 +198,7 @@ def test_the_name_leads_to_what_was_handed_over_last(
     assert int((name / "number").read_text()) == found
 
 
-def test_a_place_is_closed_by_the_last_that_opened_it_and_follows_links_of_the_authors(tmp_path: Path) -> None:
+def test_a_link_is_closed_by_its_last_opener_and_follows_links_of_the_author(tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     (tmp_path / "mine").symlink_to("big/checkpoint")
     first = CheckpointLink(tmp_path / "mine")
@@ -218,7 +217,7 @@ def test_a_place_is_closed_by_the_last_that_opened_it_and_follows_links_of_the_a
         CheckpointLink(tmp_path / "one")
 
 
-def test_a_disk_that_cannot_swap_names_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_cannot_exchange_names_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Path) -> None:
         raise OSError(22, "Invalid argument")
 

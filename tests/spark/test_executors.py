@@ -39,7 +39,7 @@ def application(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFac
 
 
 def until(what: Callable[[], bool], seconds: float = PATIENCE) -> float:
-    """How long it took."""
+    """Wait, and return the seconds."""
     began = time.monotonic()
     while not what():
         assert time.monotonic() - began < seconds
@@ -53,7 +53,7 @@ def test_executors_come_and_go_under_a_running_query(cluster: StandaloneCluster,
     assert application("explain_not_elastic") == ""
 
     def batches(more: int) -> None:
-        """So many more are committed."""
+        """Wait for this many more commits."""
         before = application("progress").committed
         until(lambda: application("progress").committed >= before + more)
 

@@ -37,7 +37,7 @@ class Gallery:
     seen: set[str]
 
     def queries(self, number: int) -> list[AdoptedQuery]:
-        """Those of this exhibit, once all of them run."""
+        """Return the queries of the program once all of them run."""
         found: list[AdoptedQuery] = []
 
         def all_run() -> bool:
@@ -72,7 +72,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
     ]
     words += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     words += [str(RUNNER), str(folder / "plan.json")]
-    program = started_by_one_who_dies(words, folder / "p")
+    program = start_by_a_controller_that_dies(words, folder / "p")
     try:
         with program.client(_PATIENCE) as client:
             yield Gallery(folder, program, client, exhibits, set())
@@ -105,8 +105,8 @@ def test_the_exit_code_is_the_programs_own(gallery: Gallery) -> None:
     assert gallery.program.wait(_PATIENCE) == 5
 
 
-def started_by_one_who_dies(words: list[str], folder: Path) -> ProgramProcess:
-    """By a controller that is killed as soon as the program runs."""
+def start_by_a_controller_that_dies(words: list[str], folder: Path) -> ProgramProcess:
+    """Start a program by a controller that is killed as soon as the program runs."""
     starting = """
 import json, sys
 from pathlib import Path
@@ -127,7 +127,7 @@ program.wait()
 
 
 def rescaled_by_one_who_dies(gallery: Gallery, query: AdoptedQuery, partitions: int) -> None:
-    """By a controller that is gone before it is answered."""
+    """Rescale by a controller that ends before the answer."""
     channel = Channel(connect(gallery.folder / "p"), CODEC)
     channel.send(RescaleQuery(query.id, partitions))
     channel.close()

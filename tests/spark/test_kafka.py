@@ -1,4 +1,4 @@
-"""Jobs and programs on a real broker, one for all tests. More of it: benchmarks/faults/kafka_bench.py."""
+"""Jobs and programs on a Kafka broker, which all tests share. benchmarks/faults/kafka_bench.py does more."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def events(broker: Broker) -> list[str]:
-    """Three partitions of them, one with half of all and more; in the order in which they came."""
+    """Return events in three partitions, in the order of arrival; one partition has more than half of them."""
     broker.create(CLICKS, 3)
     topic_load.fill_topic(broker, CLICKS, "yahoo", EVENTS, seed=3, hot=0.4)
     return broker.in_order(CLICKS, EVENTS)
@@ -56,7 +56,7 @@ def reading(broker: Broker, folder: Path, **changes: object) -> SparkSettings:
 
 
 def views(events: Sequence[str]) -> Iterator[str]:
-    """The campaigns whose ads were viewed, one after the other."""
+    """Return the campaigns of the viewed ads, in order."""
     table = Yahoo().table.table()
     for event in map(json.loads, events):
         if event["event_type"] == "view":

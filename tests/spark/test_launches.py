@@ -1,4 +1,4 @@
-"""The launches of one program, as its keeper has them: one at a time, and one to go on with whatever dies."""
+"""Launches of a program under its supervisor: one at a time, and always one to go on with after any crash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autotrascale.execute.spark.common.program_folder import NEXT_FILE, READY_FI
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
 
 SECONDS = 60.0
-# Each launch says its number and its settings, and that nobody else is there; then what its number tells it.
+# Each launch logs its number, settings and process id, then runs the code for its number.
 SCRIPT = """
     import json, os, pathlib, subprocess, sys, time
     folder, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -26,9 +26,9 @@ SCRIPT = """
     launch = json.loads(path.read_text()) if path.exists() else {"number": 1, "settings": {}}
     with log.open("a") as file:
         file.write(json.dumps([launch["number"], launch["settings"].get("size", ""), os.getpid()]) + "\\n")
-    def leave():
+    def stop():
         (folder / "stopping.json").write_text(json.dumps({"launch": launch["number"], "at": 5.0}))
-    def arrive():
+    def ready():
         (folder / "ready.json").write_text(json.dumps({"at": 7.0}))
     exec(sys.argv[2 + launch["number"]])
 """
@@ -44,12 +44,12 @@ def script(tmp_path: Path) -> Path:
 
 def started(script: Path, *launches: str, following: NextLaunch | None = None) -> ProgramProcess:
     folder = script.parent / "p"
-    keeper = [sys.executable, "-m", "autotrascale.execute.spark.controller.supervisor", str(folder)]
+    supervisor = [sys.executable, "-m", "autotrascale.execute.spark.controller.supervisor", str(folder)]
     if following is not None:
         (folder / NEXT_FILE).write_text(json.dumps(vars(following)))
     program = [sys.executable, str(script), str(folder), str(script.parent / "log"), *launches]
     child = subprocess.Popen(
-        [*keeper, *program], start_new_session=True, env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)}
+        [*supervisor, *program], start_new_session=True, env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)}
     )
     _await(folder / "program.json")
     return ProgramProcess(folder, ProgramProcess.find(folder).record, child)
@@ -63,8 +63,8 @@ def lived(script: Path) -> list[tuple[int, str]]:
 SMALL = NextLaunch(3, {"size": "small"}, 30.0, 30.0)
 
 
-def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
-    program = started(script, "leave()", "arrive(); sys.exit(0)", following=SMALL)
+def test_a_launch_that_stops_is_followed_by_the_next(script: Path) -> None:
+    program = started(script, "stop()", "ready(); sys.exit(0)", following=SMALL)
     assert program.wait(SECONDS) == 0
     assert not program.ensure_supervised()
     assert lived(script) == [(1, ""), (2, "small")]
@@ -80,18 +80,18 @@ def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
     assert not (program.folder / STOPPING_FILE).exists()
 
 
-@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)", "arrive(); time.sleep(1); sys.exit(3)"])
-def test_one_that_fails_on_trial_is_followed_by_the_sizes_of_before(script: Path, end: str) -> None:
-    program = started(script, "leave()", end, "sys.exit(4)", following=SMALL)
+@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)", "ready(); time.sleep(1); sys.exit(3)"])
+def test_a_launch_that_fails_on_trial_is_followed_by_the_former_settings(script: Path, end: str) -> None:
+    program = started(script, "stop()", end, "sys.exit(4)", following=SMALL)
     assert program.wait(SECONDS) == 4  # the third is no trial: its end is the program's
     assert lived(script) == [(1, ""), (2, "small"), (3, "")]
     assert program.launch.why == f"the program ended with exit code {137 if 'kill' in end else 3}"
     assert (program.launch.action, program.launch.former) == (3, None)
 
 
-def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Path) -> None:
+def test_a_launch_without_batches_is_followed_by_the_former_settings(script: Path) -> None:
     late = NextLaunch(3, {"size": "huge"}, 1.0, 30.0)
-    program = started(script, "leave()", "time.sleep(600)", "sys.exit(0)", following=late)
+    program = started(script, "stop()", "time.sleep(600)", "sys.exit(0)", following=late)
     assert program.wait(SECONDS) == 0
     assert lived(script) == [(1, ""), (2, "huge"), (3, "")]
     assert program.launch.why == "no batch was done within 1 s"
@@ -99,7 +99,7 @@ def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Pa
 
 @pytest.mark.parametrize(
     ("first", "code"),
-    [("sys.exit(0)", 0), ("sys.exit(3)", 3)],  # written, and nobody asked it to leave
+    [("sys.exit(0)", 0), ("sys.exit(3)", 3)],  # written, and no controller asked for a stop
 )
 def test_settings_that_were_only_written_have_no_effect(script: Path, first: str, code: int) -> None:
     program = started(script, first, "sys.exit(9)", following=SMALL)
@@ -107,45 +107,45 @@ def test_settings_that_were_only_written_have_no_effect(script: Path, first: str
     assert lived(script) == [(1, "")]
 
 
-def test_one_that_is_killed_while_it_leaves_is_started_all_the_same(script: Path) -> None:
-    program = started(script, "leave(); os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+def test_a_launch_that_is_killed_while_it_stops_is_followed_by_the_next(script: Path) -> None:
+    program = started(script, "stop(); os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
     assert program.wait(SECONDS) == 0
     assert lived(script) == [(1, ""), (2, "small")]
 
 
-def test_settings_that_got_lost_leave_the_program_as_it_was(script: Path) -> None:
-    program = started(script, "leave()", "sys.exit(0)")
+def test_lost_settings_keep_the_present_settings(script: Path) -> None:
+    program = started(script, "stop()", "sys.exit(0)")
     assert program.wait(SECONDS) == 0
     assert lived(script) == [(1, ""), (2, "")]
 
 
 @pytest.mark.parametrize("launch", [1, 2])
-def test_who_is_told_to_end_has_no_other_life(script: Path, launch: int) -> None:
-    """Also one that is leaving, or on trial."""
-    first = "leave(); time.sleep(600)" if launch == 1 else "leave()"
+def test_no_launch_follows_a_signal(script: Path, launch: int) -> None:
+    """Neither while a launch stops nor while it is on trial."""
+    first = "stop(); time.sleep(600)" if launch == 1 else "stop()"
     program = started(script, first, "time.sleep(600)", "sys.exit(9)", following=SMALL)
     until = time.monotonic() + SECONDS
     while not (script.parent / "log").exists() or len(lived(script)) < launch:
         assert time.monotonic() < until
         time.sleep(0.05)
-    time.sleep(0.3)  # it says so before it leaves
+    time.sleep(0.3)  # it logs before it stops
     program.send_signal(signal.SIGTERM)
     assert program.wait(SECONDS) == 143
     assert len(lived(script)) == launch
 
 
-def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
-    left = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); leave()"
+def test_no_process_of_a_launch_runs_beside_the_next(script: Path) -> None:
+    left = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); stop()"
     alone = (
         "import psutil; kin = [p for p in psutil.process_iter() if os.getsid(p.pid) == os.getsid(0)"
         " and p.status() != 'zombie']; sys.exit(len(kin))"
     )
     program = started(script, left, alone, "sys.exit(9)", following=SMALL)
-    assert program.wait(SECONDS) == 9  # two: the keeper and itself; it failed by that, and the next one ended
+    assert program.wait(SECONDS) == 9  # the program counts two: supervisor and itself
     assert program.launch.why == "the program ended with exit code 2"
 
 
-def kill_keeper(program: ProgramProcess) -> None:
+def kill_supervisor(program: ProgramProcess) -> None:
     assert program._child is not None
     program._child.kill()
     program._child.wait()
@@ -155,23 +155,23 @@ LONG = "time.sleep(600)"
 WAITS = "while not (folder / 'go').exists(): time.sleep(0.02)\n"
 
 
-@pytest.mark.parametrize("when", ["before it leaves", "while it leaves", "after it has left"])
+@pytest.mark.parametrize("when", ["before the stop", "during the stop", "after the stop"])
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, when: str, *, killed: bool) -> None:
-    """Wherever it is killed there is one launch afterwards, with the settings that were asked for."""
+def test_another_supervisor_replaces_a_killed_one(script: Path, when: str, *, killed: bool) -> None:
+    """At any moment of the kill, one launch follows, with the requested settings."""
     last = "os.kill(os.getpid(), 9)" if killed else "sys.exit(0)"
     first = {
-        "before it leaves": f"{WAITS}leave(); {last}",
-        "while it leaves": f"leave()\n{WAITS}{last}",
-        "after it has left": f"leave(); (folder / 'left').touch(); {last}",
+        "before the stop": f"{WAITS}stop(); {last}",
+        "during the stop": f"stop()\n{WAITS}{last}",
+        "after the stop": f"stop(); (folder / 'left').touch(); {last}",
     }[when]
-    program = started(script, first, f"arrive(); {LONG}", following=SMALL)
-    if when == "after it has left":
+    program = started(script, first, f"ready(); {LONG}", following=SMALL)
+    if when == "after the stop":
         os.kill(program.record.supervisor, signal.SIGSTOP)
         _await(program.folder / "left")
-    if when == "while it leaves":
+    if when == "during the stop":
         _await(program.folder / STOPPING_FILE)
-    kill_keeper(program)
+    kill_supervisor(program)
     later = ProgramProcess.find(program.folder)
     assert later.ensure_supervised()
     assert not later.ensure_supervised()
@@ -184,22 +184,22 @@ def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, wh
     assert later.wait(SECONDS) == 143
 
 
-def test_a_life_on_trial_is_taken_back_by_whichever_keeper_there_is(script: Path) -> None:
-    program = started(script, "leave()", f"arrive()\n{WAITS}sys.exit(3)", f"arrive(); {LONG}", following=SMALL)
+def test_a_second_supervisor_takes_back_a_launch_on_trial(script: Path) -> None:
+    program = started(script, "stop()", f"ready()\n{WAITS}sys.exit(3)", f"ready(); {LONG}", following=SMALL)
     _await(program.folder / READY_FILE)
-    kill_keeper(program)
+    kill_supervisor(program)
     assert program.ensure_supervised()
     (program.folder / "go").touch()
-    _await_life(program, 3)
+    _await_launch(program, 3)
     _await(program.folder / READY_FILE)
     assert lived(script) == [(1, ""), (2, "small"), (3, "")]
     assert program.launch.why == "the program ended while it had no supervisor"
     program.kill()
 
 
-def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once(script: Path) -> None:
-    """It had begun the next launch, and had written down nothing but its settings."""
-    program = started(script, LONG, f"arrive(); {LONG}", following=SMALL)
+def test_the_next_launch_starts_once_after_a_kill_between_two_launches(script: Path) -> None:
+    """The supervisor had written launch.json and nothing else."""
+    program = started(script, LONG, f"ready(); {LONG}", following=SMALL)
     record = program.record
     _await(script.parent / "log")
     while not lived(script):
@@ -211,7 +211,7 @@ def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once
             {"number": 2, "action": 3, "settings": {"size": "small"}, "former": {}, "within": 30.0, "trial": 30.0}
         )
     )
-    kill_keeper(program)
+    kill_supervisor(program)
     assert program.ensure_supervised()
     _await(program.folder / READY_FILE)
     assert lived(script) == [(1, ""), (2, "small")]
@@ -219,14 +219,14 @@ def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once
     program.kill()
 
 
-def test_one_that_is_killed_while_it_is_asked_to_leave_has_left(script: Path) -> None:
+def test_a_kill_right_after_the_request_counts_as_a_stop(script: Path) -> None:
     program = started(script, "os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
     assert program.wait(SECONDS) == 0
     assert lived(script) == [(1, ""), (2, "small")]
 
 
-def test_one_that_is_killed_when_nobody_asks_it_any_more_has_ended(script: Path) -> None:
-    """The settings were taken away again, as it cannot be relaunched."""
+def test_a_kill_after_the_request_was_withdrawn_ends_the_program(script: Path) -> None:
+    """The controller removes the settings of a program that cannot be relaunched."""
     program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
     program.remove_next_launch()
     (program.folder / "go").touch()
@@ -234,7 +234,7 @@ def test_one_that_is_killed_when_nobody_asks_it_any_more_has_ended(script: Path)
     assert lived(script) == [(1, "")]
 
 
-def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> None:
+def test_old_settings_are_no_request(script: Path) -> None:
     program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
     os.utime(program.folder / NEXT_FILE, (1.0, 1.0))
     (program.folder / "go").touch()
@@ -243,28 +243,28 @@ def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> N
 
 
 @pytest.mark.parametrize(("last", "code", "launches"), [("sys.exit(0)", 0, 4), ("os.kill(os.getpid(), 9)", 137, 5)])
-def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
+def test_a_launch_that_is_killed_on_its_way_back_is_tried_again(
     script: Path, last: str, code: int, launches: int
 ) -> None:
-    """A few times: a program that is always killed has another trouble than its sizes."""
+    """At most three times: a program that is always killed has another problem than its sizes."""
     kill = "os.kill(os.getpid(), 9)"
-    program = started(script, "leave()", "sys.exit(1)", kill, last, last, following=SMALL)
+    program = started(script, "stop()", "sys.exit(1)", kill, last, last, following=SMALL)
     assert program.wait(SECONDS) == code
     assert lived(script) == [(1, ""), (2, "small"), *((number, "") for number in range(3, launches + 1))]
     assert program.launch.why == "the program ended with exit code 1"
 
 
-def test_batches_of_a_life_are_not_the_next_ones(script: Path) -> None:
-    """One that is relaunched again is not taken for one that is up."""
+def test_batches_of_a_launch_do_not_count_for_the_next(script: Path) -> None:
+    """A second relaunch does not count as ready because of the first."""
     again = "(folder / 'next.json').write_text(json.dumps({'action': 4, 'settings': {}, 'within': 30., 'trial': 30.}))"
     program = started(
-        script, "leave()", f"arrive(); {again}; leave()", "sys.exit((folder / 'ready.json').exists())", following=SMALL
+        script, "stop()", f"ready(); {again}; stop()", "sys.exit((folder / 'ready.json').exists())", following=SMALL
     )
     assert program.wait(SECONDS) == 0
 
 
-def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> None:
-    program = started(script, "leave()", "arrive(); time.sleep(600)", following=SMALL)
+def test_a_later_controller_reads_the_result_of_a_relaunch(script: Path) -> None:
+    program = started(script, "stop()", "ready(); time.sleep(600)", following=SMALL)
     _await(program.folder / READY_FILE)
     later = ProgramProcess.find(program.folder)
     assert later.arrived() == 7.0
@@ -281,7 +281,7 @@ def _await(sign: Path) -> None:
         time.sleep(0.02)
 
 
-def _await_life(program: ProgramProcess, number: int) -> None:
+def _await_launch(program: ProgramProcess, number: int) -> None:
     until = time.monotonic() + SECONDS
     while program.launch.number != number or program.record.launch != number:
         assert time.monotonic() < until

@@ -1,4 +1,4 @@
-"""A program and whoever started it: output, exit codes, signals, and a controller that dies."""
+"""A program and its controller: output, exit codes, signals, and a controller that dies."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ def start(tmp_path: Path) -> Start:
         ("syntax error here", 1),
     ],
 )
-def test_its_exit_code_is_ours(start: Start, source: str, code: int) -> None:
+def test_the_exit_code_of_the_program_is_reported(start: Start, source: str, code: int) -> None:
     program = start(source)
     assert program.wait(SECONDS) == code
-    assert ProgramProcess.find(program.folder).exit_code() == code  # whoever comes later
+    assert ProgramProcess.find(program.folder).exit_code() == code  # a later controller
 
 
-def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_script_sees_the_same_as_without_autotrascale(
+    start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "client.py").write_text("NAME = 'its own module'")  # we have one of that name
     program = start(
         """
@@ -78,7 +80,7 @@ def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capf
     assert lines[-1] == "ValueError: its own error"
 
 
-def test_a_module_sees_what_it_would_see_without_us(
+def test_a_module_sees_the_same_as_without_autotrascale(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "jobs").mkdir()
@@ -145,7 +147,7 @@ def test_a_program_that_does_not_decide_on_ctrl_c_ends_without_a_traceback(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 9)])
-def test_signals_are_the_programs_to_decide_on(start: Start, tmp_path: Path, number: int, code: int) -> None:
+def test_the_program_decides_on_signals(start: Start, tmp_path: Path, number: int, code: int) -> None:
     program = start(
         f"""
         import sys, time
@@ -162,7 +164,7 @@ def test_signals_are_the_programs_to_decide_on(start: Start, tmp_path: Path, num
         assert program.wait(SECONDS) == code
 
 
-def test_it_outlives_its_controller_and_is_found_again(tmp_path: Path) -> None:
+def test_a_program_outlives_its_controller_and_is_found_again(tmp_path: Path) -> None:
     script = tmp_path / "app.py"
     script.write_text(
         f"import time\nwhile not __import__('os').path.exists({str(tmp_path / 'end')!r}): time.sleep(0.05)\n"
@@ -194,7 +196,7 @@ program.wait()
     assert program.wait(SECONDS) == 0
 
 
-def test_what_cannot_be_started_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_start_is_reported_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program = ProgramProcess.start(
         parse_command([str(tmp_path / "none.py")]), tmp_path / "p", ProgramOptions(apply=True)
     )
@@ -210,7 +212,7 @@ def test_what_cannot_be_started_is_one_line(tmp_path: Path, capfd: pytest.Captur
         ProgramProcess.find(tmp_path / "r")
 
 
-def test_a_python_that_lacks_us_is_one_line(tmp_path: Path) -> None:
+def test_a_python_without_autotrascale_is_reported_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-S", str(DRIVER), "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -227,7 +229,7 @@ def test_an_agent_in_a_folder_with_a_long_name_is_for_its_owner_alone(tmp_path: 
     with program.client(SECONDS):
         assert folder.stat().st_mode & 0o777 == 0o700
     program.kill()
-    assert program.exit_code() == 1  # its keeper went with it, and the code
+    assert program.exit_code() == 1  # the supervisor was killed with the exit code
 
 
 def _await(sign: Path) -> None:
@@ -237,7 +239,7 @@ def _await(sign: Path) -> None:
         time.sleep(0.02)
 
 
-def test_a_program_that_attached_us_is_found_by_its_folder(tmp_path: Path) -> None:
+def test_an_attached_program_is_found_by_its_folder(tmp_path: Path) -> None:
     script = tmp_path / "notebook.py"
     script.write_text(
         f"import sys, time, autotrascale\nautotrascale.attach({str(tmp_path / 'p')!r})\n"

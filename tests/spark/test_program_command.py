@@ -9,7 +9,7 @@ from autotrascale.execute.spark.controller.program_command import DRIVER, parse_
 
 PYTHON = "/usr/bin/python3"
 SCRIPTS = st.sampled_from(["app.py", "jobs/my app.py", "/opt/a.b/app.PY", "./x.py"])
-# What a program is given is its own affair, whatever it looks like.
+# Arguments of the program may have any form.
 WORDS = st.lists(st.text(max_size=8) | st.sampled_from(["--conf", "--deploy-mode", "cluster", "-m", "--", "x.jar"]))
 VALUES = st.sampled_from(["x", "a=b", "cluster-1", "", "my.jar", "local[2]", "--odd"])
 OPTIONS = st.one_of(
@@ -22,7 +22,7 @@ OPTIONS = st.one_of(
 
 
 @given(script=SCRIPTS, arguments=WORDS)
-def test_a_script_alone_gets_our_python_and_all_its_arguments(script: str, arguments: list[str]) -> None:
+def test_a_script_alone_runs_with_our_python_and_all_its_arguments(script: str, arguments: list[str]) -> None:
     command = parse_command([script, *arguments])
     assert command.with_driver(PYTHON) == (PYTHON, str(DRIVER), script, *arguments)
 
@@ -33,7 +33,7 @@ def test_a_script_alone_gets_our_python_and_all_its_arguments(script: str, argum
     script=SCRIPTS,
     arguments=WORDS,
 )
-def test_a_python_of_the_users_keeps_its_options(
+def test_a_users_python_keeps_its_options(
     python: str, options: list[list[str]], script: str, arguments: list[str]
 ) -> None:
     words = [word for option in options for word in option]
@@ -67,13 +67,13 @@ def test_spark_submit_keeps_its_options_and_the_program_its_arguments(
 
 
 @pytest.mark.parametrize("name", [["--name", "mine"], ["--name=mine"], ["--conf", "spark.app.name=mine"]])
-def test_a_name_of_the_users_stays(name: list[str]) -> None:
+def test_a_name_of_the_user_is_kept(name: list[str]) -> None:
     adopted = parse_command(["spark-submit", *name, "app.py"]).with_driver(PYTHON)
     assert adopted == ("spark-submit", *name, str(DRIVER), "app.py")
 
 
 @pytest.mark.parametrize("word", ["file:/opt/app.py", "file:///opt/app.py", "local:/opt/app.py", "local:///opt/app.py"])
-def test_a_file_of_this_machine_is_named_as_python_wants_it(word: str) -> None:
+def test_a_file_url_becomes_a_path(word: str) -> None:
     assert parse_command(["spark-submit", word]).script == "/opt/app.py"
 
 
@@ -102,7 +102,7 @@ def test_a_file_of_this_machine_is_named_as_python_wants_it(word: str) -> None:
     ),
     after=st.lists(OPTIONS),
 )
-def test_what_cannot_be_adopted_is_refused_in_one_line(
+def test_unsupported_programs_are_refused_in_one_line(
     before: list[tuple[str, ...]], refused: tuple[list[str], str, str], after: list[tuple[str, ...]]
 ) -> None:
     options, script, why = refused

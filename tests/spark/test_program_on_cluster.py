@@ -74,7 +74,7 @@ def submitted(folder: Path, url: str, batches: int, conf: dict[str, str]) -> lis
 
 
 def environment() -> dict[str, str]:
-    """As of somebody who works in this virtual environment."""
+    """Return the environment of a user of this virtual environment."""
     bin_folder = str(Path(sys.executable).parent)
     return {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable}
 
@@ -130,7 +130,7 @@ class Pinned:
 
 
 def pinned(job: AdoptedJob, executors: int) -> list[DecisionEntry]:
-    """What a loop does at its next look when somebody pins it."""
+    """Rescale as a loop does after a pin."""
     diary = Diary()
     pin = LoopCommand(1, "pin", "somebody", 0.0, {OPERATOR: executors})
     loop = Loop(

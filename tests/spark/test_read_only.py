@@ -1,4 +1,4 @@
-"""A job that somebody else runs, followed through the recorded log of the word count as if it were being written."""
+"""A job observed through its event log: the recorded log of the word count, read as if it were growing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Path:
     return folder / "events_1_app-1"
 
 
-def test_each_look_is_at_what_came_since_the_last_one(log: Path) -> None:
+def test_each_observation_takes_the_batches_since_the_last(log: Path) -> None:
     log.write_text("")
     job: LiveJob = read_only(log.parent.parent)
     before = job.start({})
@@ -70,7 +70,7 @@ def test_nothing_is_changed(log: Path) -> None:
         job.wait(1.0)
 
 
-def test_a_log_come_upon_half_way_is_read_from_its_last_file_and_from_the_middle_of_a_batch(log: Path) -> None:
+def test_a_log_in_progress_is_read_from_its_last_file_and_from_the_middle_of_a_batch(log: Path) -> None:
     log.write_text("not to be read: it is of last month")
     log.with_name("events_7_app-1").write_text("half a line}\n" + "".join(LINES[3 : ENDS[2]]))
     look = read_only(log.parent).observe()
@@ -79,7 +79,7 @@ def test_a_log_come_upon_half_way_is_read_from_its_last_file_and_from_the_middle
 
 
 @pytest.mark.parametrize(("name", "says"), [("events_1_app-1.zstd", "is compressed"), ("other", "eventlog_v2_")])
-def test_a_log_that_cannot_be_followed_is_said_in_a_line(tmp_path: Path, name: str, says: str) -> None:
+def test_a_log_that_cannot_be_followed_is_reported_in_one_line(tmp_path: Path, name: str, says: str) -> None:
     if says == "is compressed":
         (tmp_path / "eventlog_v2_app-1").mkdir()
         (tmp_path / "eventlog_v2_app-1" / name).write_text("")
@@ -87,7 +87,7 @@ def test_a_log_that_cannot_be_followed_is_said_in_a_line(tmp_path: Path, name: s
         read_only(tmp_path)
 
 
-def test_damaged_lines_are_passed_over_and_said(log: Path) -> None:
+def test_damaged_lines_are_skipped_and_reported(log: Path) -> None:
     progress = ENDS[1]
     log.write_text("".join([*LINES[:5], LINES[5][:80] + "\n", "hello\n", *LINES[5:progress]]))
     job = read_only(log.parent)

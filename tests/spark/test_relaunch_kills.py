@@ -16,7 +16,7 @@ from benchmarks.faults.kills.run import RELAUNCH_PHASES
 from benchmarks.faults.kills.run import VICTIMS as OURS
 from benchmarks.faults.kills.run import Fire as FireOnOurs
 from benchmarks.faults.kills.run import Kill as KillOfOurs
-from benchmarks.faults.relaunch_kills import all_kills, drawn, kills_of_ours
+from benchmarks.faults.relaunch_kills import all_kills, draw_kills, kills_of_ours
 from benchmarks.faults.relaunches.fire import PHASES, VICTIMS, Fire, Kill
 from benchmarks.faults.relaunches.program import KEYS, ROWS, lost_and_doubled
 
@@ -62,12 +62,12 @@ def test_a_job_of_ours_whose_controller_is_killed_goes_on_with_the_sizes_that_we
 
 
 def test_the_bench_kills_everybody_everywhere() -> None:
-    kills, ours = drawn(len(all_kills()), seed=1), kills_of_ours(22, seed=1)
+    kills, ours = draw_kills(len(all_kills()), seed=1), kills_of_ours(22, seed=1)
     assert {each.victim for each in kills} == set(VICTIMS)
     assert {each.phase for each in kills} == set(PHASES)
     assert {each.victim for each in ours} == set(OURS)
     assert {each.phase for each in ours} == set(RELAUNCH_PHASES)
-    assert drawn(30, seed=1) == drawn(30, seed=1) != drawn(30, seed=2)
+    assert draw_kills(30, seed=1) == draw_kills(30, seed=1) != draw_kills(30, seed=2)
 
 
 @pytest.mark.parametrize(

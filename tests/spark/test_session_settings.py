@@ -23,26 +23,26 @@ ASKED = st.fixed_dictionaries(
 
 
 @given(asked=ASKED, apply=st.booleans())
-def test_what_the_author_asked_for_stands(asked: dict[str, str], apply: bool) -> None:
+def test_the_authors_settings_are_kept(asked: dict[str, str], apply: bool) -> None:
     chosen = choose_session_settings(asked.get, LOG, ProgramOptions(apply=apply))
     assert not set(chosen.settings) & set(asked)
     assert all("\n" not in line for line in chosen.lines)
 
 
 @given(asked=ASKED)
-def test_who_only_watches_changes_no_state_and_no_executor(asked: dict[str, str]) -> None:
+def test_advice_alone_changes_neither_state_nor_executors(asked: dict[str, str]) -> None:
     chosen = choose_session_settings(asked.get, LOG, ProgramOptions())
     assert all(name.startswith("spark.eventLog.") for name in chosen.settings)
 
 
 @given(asked=ASKED)
-def test_what_stands_in_the_way_is_said(asked: dict[str, str]) -> None:
+def test_obstacles_are_reported(asked: dict[str, str]) -> None:
     said = " ".join(choose_session_settings(asked.get, LOG, ProgramOptions(apply=True)).lines)
     assert ("cannot be measured" in said) == (asked.get("spark.eventLog.enabled") == "false")
     assert ("cannot be moved" in said) == (PROVIDER in asked and asked[PROVIDER] != ROCKSDB)
 
 
-def test_on_a_cluster_it_is_bounded_and_executors_can_leave_soon() -> None:
+def test_on_a_cluster_executors_are_bounded_and_leave_soon() -> None:
     asked = {"spark.master": "spark://host:7077", "spark.executor.cores": "2"}
     chosen = choose_session_settings(asked.get, LOG, ProgramOptions(apply=True, executors=(1, 6)))
     assert chosen.settings["spark.cores.max"] == "12"
@@ -54,7 +54,7 @@ def test_on_a_cluster_it_is_bounded_and_executors_can_leave_soon() -> None:
     assert any("2 executors of 2 cores, not 6" in line for line in bounded.lines)
 
 
-def test_a_plain_program_gets_a_log_and_movable_state_and_is_told_of_both() -> None:
+def test_a_plain_program_gets_an_event_log_and_movable_state() -> None:
     chosen = choose_session_settings({"spark.master": "local[*]"}.get, LOG, ProgramOptions(apply=True))
     assert chosen.settings["spark.eventLog.dir"] == LOG
     assert chosen.settings[PROVIDER] == ROCKSDB

@@ -22,7 +22,7 @@ def read(**section: Any) -> SparkSettings:
     return validate({"job": JOB, **section}, SparkSettings, place="job.yaml: spark")
 
 
-def test_a_section_needs_no_more_than_its_job() -> None:
+def test_a_section_needs_only_its_job() -> None:
     settings = read()
     assert settings.master == "local[*]"
     assert settings.between_trials == "fresh"
@@ -65,7 +65,7 @@ def test_a_bad_section_is_refused_in_one_line(section: dict[str, Any], says: str
     assert "\n" not in str(refused.value)
 
 
-def test_a_users_conf_goes_over_defaults_and_never_over_what_the_engine_lives_by(tmp_path: Path) -> None:
+def test_a_users_conf_replaces_defaults_and_never_engine_settings(tmp_path: Path) -> None:
     conf = build_configuration(
         read(conf={"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Da=b"}), tmp_path
     )
@@ -102,7 +102,7 @@ def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pyte
         check_java()
 
 
-def test_a_new_java_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_java_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, "25.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     check_java()
@@ -180,7 +180,7 @@ ValueError: amount is -3
         ),
     ],
 )
-def test_pages_of_stack_trace_become_the_line_that_matters(text: str, reason: str) -> None:
+def test_a_stack_trace_is_reduced_to_its_cause(text: str, reason: str) -> None:
     assert explain_error(text) == reason
 
 

@@ -1,1 +1,1 @@
-"""Programs that are relaunched with other sizes while somebody kills what belongs to them."""
+"""Programs whose processes are killed while they are relaunched with other executor sizes."""

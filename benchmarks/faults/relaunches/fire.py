@@ -1,5 +1,7 @@
-"""One program on a cluster, relaunched again and again; in a chosen phase of each relaunch something is killed, and
-then one launch must go on, with every record counted once, and the action log must say what became of it."""
+"""A program on a cluster that is relaunched repeatedly; a process is killed in a chosen phase of each relaunch.
+
+Afterwards one launch must go on, every record must be counted once, and the action log must have the result.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ NAME = "counts"  # of the application
 VICTIMS = ("driver", "JVM", "supervisor", "controller", "executor")
 SMALL, LARGE, NONE = 512, 600, 100  # MB of heap; with the last one Spark does not start
 BACK = "going back"
-# What a phase is told by; the first two by a controller that waits there.
+# In the first two phases the controller waits. All other phases are seen in files and processes.
 PHASES = (
     controller.WRITTEN,
     controller.ASKED,
@@ -50,7 +52,7 @@ PHASES = (
     BACK,
 )
 _UP_SECONDS, _PHASE_SECONDS, _DONE_SECONDS, _GONE_SECONDS = 300.0, 180.0, 300.0, 30.0
-_LOOK_SECONDS = 0.01  # for a phase, which may be short
+_LOOK_SECONDS = 0.01  # a phase may be short
 _ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 _JOB = """
 job: counts
@@ -67,7 +69,7 @@ class Kill:
 
 @dataclass
 class Outcome:
-    """`launches_at_once`: the most that were there at once. `became`: the last that the action log says."""
+    """Result of a kill. `launches_at_once`: the most at a time. `became`: the last entry of the action log."""
 
     kill: Kill
     killed: bool = False
@@ -78,7 +80,7 @@ class Outcome:
     doubled: int = 0
     left: int = 0
     launch: int = 0
-    why: str = ""  # of the action log's last line
+    why: str = ""  # by the last entry of the action log
     seconds: float = 0.0
 
     @property
@@ -165,19 +167,19 @@ class Fire:
         return outcome
 
     def close(self) -> int:
-        """Told to end, as by a supervisor. The processes that are left."""
+        """End the program by SIGTERM, and return the number of processes that are left."""
         self.program.send_signal(signal.SIGTERM)
         self.program.wait(60.0)
         return self._left(closed=True)
 
     def _ask(self, kill: Kill) -> int:
-        """As a policy would; which one is not what is tried here."""
+        """Append a request to the action log, as a policy would."""
         done = action_log.read_actions(self.decisions, NAME)
         number = max((each.number for each in done), default=0) + 1
         heap = int(self.program.launch.settings.get("spark.executor.memory", f"{SMALL}m").removesuffix("m"))
         wanted = NONE if kill.phase == BACK else LARGE if heap == SMALL else SMALL
         before, after = ExecutorSizes(heap, 384, 1, 1), ExecutorSizes(wanted, 384, 1, 1)
-        reason = Reason("P1-heap", "it is asked for by the bench")
+        reason = Reason("P1-heap", "requested by the benchmark")
         action_log.append_actions(
             self.decisions, NAME, [SizeChange(number, "asked", time.time(), "P1", "heap", before, after, reason)]
         )
@@ -266,7 +268,7 @@ class Fire:
         return len(list(self.out.glob("*.json"))) if self.out.exists() else 0
 
     def _left(self, *, closed: bool = False) -> int:
-        """Processes of the program that are neither its supervisor nor of its present launch."""
+        """Count processes of the program beside its supervisor and its present launch."""
         until = time.monotonic() + _GONE_SECONDS
         while left := len(list(self._strays(closed=closed))):
             if time.monotonic() > until:
@@ -285,7 +287,7 @@ class Fire:
     def _await(self, sign: Callable[[], bool], seconds: float, every: float = 0.3) -> bool:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            with suppress(InputError, FileNotFoundError):  # a file that is just being taken away
+            with suppress(InputError, FileNotFoundError):  # a file that is just being removed
                 if sign():
                     return True
             time.sleep(every)
@@ -293,7 +295,7 @@ class Fire:
 
 
 class _Watch:
-    """How many drivers of one program there are at once, looked at now and then."""
+    """Counts the drivers of a program that run at the same time."""
 
     _EVERY = 0.5
 
@@ -321,7 +323,7 @@ def _driver(folder: Path) -> int | None:
 
 
 def _fresh(folder: Path) -> bool:
-    """The Python of the present launch is there."""
+    """Return whether the Python of the present launch has started."""
     with suppress(OSError):
         return (folder / PYTHON_FILE).stat().st_mtime > (folder / LAUNCH_FILE).stat().st_mtime
     return False

@@ -1,5 +1,6 @@
-"""A program that is relaunched under fire: it counts records by key, and writes each batch into a file of its own,
-whole and under the batch's number, so that a batch which runs again overwrites what it wrote.
+"""The program that is relaunched: it counts records by key and writes each batch to a file with the batch's number.
+
+A batch that runs again overwrites its file.
 
     spark-submit … program.py CHECKPOINT OUT
 """
@@ -12,12 +13,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-ROWS, KEYS = 20, 7  # of a batch; every batch has the same number of them
+ROWS, KEYS = 20, 7  # of every batch
 
 
 def lost_and_doubled(out: Path) -> tuple[int, int]:
-    """Records that are in no count, and those that are in one twice, of all batches up to the newest that is written.
-    A count only grows, so the last one of a key is its largest."""
+    """Return the missing and the doubled records of all batches up to the newest.
+
+    A count only grows, so the largest count of a key is the last.
+    """
     batches = [(int(path.stem), json.loads(path.read_text())) for path in out.glob("*.json")]
     newest = max((number for number, _ in batches), default=-1)
     found, expected = Counter[int](), Counter(value % KEYS for value in range(ROWS * (newest + 1)))

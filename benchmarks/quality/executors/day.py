@@ -1,4 +1,4 @@
-"""A day in minutes: records that come by a schedule, what became of them, and what the counts must be."""
+"""A day compressed into minutes: a schedule of records, their latencies, and the expected counts."""
 
 from __future__ import annotations
 
@@ -15,36 +15,35 @@ from typing import Any
 from autotrascale.execute.simulator import rate_functions
 from benchmarks.quality.executors.program import CUSTOMERS
 
-_EVERY = 0.25  # seconds: a file
+_EVERY = 0.25  # seconds between two files
 
 
 @dataclass(frozen=True)
 class Day:
-    """From `low` to `high` records per second and back, in so many seconds."""
+    """A rate that rises from `low` to `high` records per second and falls back, in `seconds`."""
 
     seconds: float
     low: float
     high: float
-    wait_ms: int  # of each record
+    wait_ms: int  # service time of a record
     seed: int = 0
 
     def rate(self, at: float) -> float:
-        """It begins and ends in the night, and it is night before and after it."""
+        """Return the rate at a second of the day. Before and after the day the rate is that of the night."""
         swing = rate_functions.Sine((self.low + self.high) / 2, (self.high - self.low) / 2)
         at = min(max(at, 0.0), self.seconds)
         return rate_functions.Noisy(swing, 0.05, self.seed, interval=300.0)(at / self.seconds * rate_functions.DAY)
 
 
 class Feeder:
-    """Brings records, file after file, each with the time at which it was due: those of a night until the day begins,
-    then those of the day."""
+    """A thread that writes files of records, each with its due time: at the night's rate until the day begins."""
 
     def __init__(self, folder: Path, day: Day) -> None:
         folder.mkdir(parents=True)
         self._folder, self._day = folder, day
         self._over = threading.Event()
         self.records = 0
-        self.began: float | None = None  # the day
+        self.began: float | None = None  # Unix time at which the day began
         self._thread = threading.Thread(target=self._feed, daemon=True)
 
     def start(self) -> None:
@@ -66,10 +65,10 @@ class Feeder:
                 return
             middle = until - _EVERY / 2
             due += self._day.rate(0.0 if self.began is None else middle - self.began) * _EVERY
-            self._bring(int(due), middle)
+            self._write_file(int(due), middle)
             due -= int(due)
 
-    def _bring(self, count: int, arrival: float) -> None:
+    def _write_file(self, count: int, arrival: float) -> None:
         draft = self._folder / f".{self.records}.part"
         rows = (f'{{"n":{self.records + i},"arrival":{arrival:.3f}}}\n' for i in range(count))
         draft.write_text("".join(rows))
@@ -79,7 +78,7 @@ class Feeder:
 
 @dataclass(frozen=True)
 class Batch:
-    """`first` and `last` are when its first and its last record arrived."""
+    """A batch of the program. `first` and `last`: arrival of its first and its last record."""
 
     ended: float
     seconds: float
@@ -88,7 +87,7 @@ class Batch:
     last: float
 
     def within(self, begin: float, end: float) -> tuple[float, float]:
-        """The records that arrived between two moments, and their mean latency; they arrive evenly."""
+        """Return the records that arrived between two times, and their mean latency, for even arrivals."""
         low, high = max(begin, self.first), min(end, self.last)
         if high < low:
             return 0.0, 0.0
@@ -98,7 +97,7 @@ class Batch:
 
 
 def batches(progress: Path) -> list[Batch]:
-    """As the program reported them."""
+    """Read the batches that the program reported."""
     found = []
     for line in progress.read_text().splitlines() if progress.exists() else []:
         report: dict[str, Any] = json.loads(line)
@@ -111,8 +110,7 @@ def batches(progress: Path) -> list[Batch]:
 
 
 def latencies(found: Sequence[Batch], began: float, seconds: float, width: float) -> list[float | None]:
-    """The mean of what arrived in each window of `width`; None where nothing of it was reported. What comes late is
-    late in the window in which it arrived."""
+    """Return the mean latency of the arrivals in each window of `width` seconds; None without reported arrivals."""
     starts = (began + number * width for number in range(int(seconds / width)))
     return [_mean(each.within(start, start + width) for each in found) for start in starts]
 
@@ -127,8 +125,8 @@ def _mean(parts: Iterable[tuple[float, float]]) -> float | None:
     return sum(count * latency for count, latency in known) / records if records else None
 
 
-def difference(found: Counter[int], records: int) -> tuple[int, int]:
-    """How many are missing, and how many were counted twice."""
+def count_differences(found: Counter[int], records: int) -> tuple[int, int]:
+    """Return the numbers of missing and of doubled records."""
     expected = Counter(number % CUSTOMERS for number in range(records))
     return (expected - found).total(), (found - expected).total()
 

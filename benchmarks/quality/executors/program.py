@@ -1,7 +1,7 @@
-"""Counts calls by customer, each after a word with a slow service.  program.py FOLDER WAIT_MS
+"""Counts calls by customer; each call waits for a slow service.  program.py FOLDER WAIT_MS
 
-An ordinary program, which knows nothing of AuTraScale. It reads FOLDER/in, writes each report of its progress to
-FOLDER/progress.jsonl, and when FOLDER/end is there it finishes what came and leaves its counts in FOLDER/counts.json.
+An ordinary program without AuTraScale. It reads FOLDER/in and writes progress reports to FOLDER/progress.jsonl. When
+FOLDER/end exists, it processes the remaining records, writes FOLDER/counts.json and ends.
 """
 
 import json
@@ -20,7 +20,7 @@ class Reports(StreamingQueryListener):
     def __init__(self, path: Path) -> None:
         self._lines = path.open("a")
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
@@ -40,7 +40,7 @@ def main(folder: Path, wait_ms: int) -> None:
     calls = spark.readStream.schema("n long, arrival double").json(str(folder / "in"))
     at = fn.col("arrival")
     calls = calls.observe("arrivals", fn.avg(at).alias("mean"), fn.min(at).alias("first"), fn.max(at).alias("last"))
-    # The service takes its time and no core. Nothing of it is written in Python, which would need workers of its own.
+    # The service waits without using a core. Python code would need worker processes.
     answered = fn.expr(f"java_method('java.lang.Thread', 'sleep', {wait_ms}L) is not null")
     customer = (fn.col("n") % CUSTOMERS).alias("customer")
     counts = calls.repartition(fn.col("n")).where(answered).groupBy(customer).count()

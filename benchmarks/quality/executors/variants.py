@@ -1,4 +1,4 @@
-"""One day with one way to decide on executors. The program is the same, and runs as its user would run it."""
+"""Run the same program for a day with one way to decide on executors."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _CONF = {
     "spark.sql.adaptive.enabled": "false",
     PROVIDER: ROCKSDB,
 }
-# Spark's own way, in the shape in which it works without a shuffle service: an executor goes when it has had nothing to
-# do for ten seconds (by default sixty, which in a day of minutes would be hours).
+# Spark's dynamic allocation without a shuffle service. An executor is released after ten idle seconds: 60 seconds, the
+# default, would be hours of the compressed day.
 _DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.minExecutors": "1",
@@ -53,7 +53,7 @@ _DYNAMIC = {
 
 @dataclass(frozen=True)
 class Variant:
-    """`kept`: by `autotrascale run --apply`."""
+    """A way to decide on executors. `kept`: `autotrascale run --apply` decides."""
 
     name: str
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ VARIANTS = (Variant("static peak"), Variant("dynamic allocation", _DYNAMIC), Var
 
 @dataclass(frozen=True)
 class Wanted:
-    """`most` executors; `target` in seconds; `night`: seconds of it before the day; `price` of an executor hour."""
+    """Requirements. `target` and `night`, the time before the day, in seconds. `price`: of an executor hour."""
 
     most: int
     target: float
@@ -85,10 +85,10 @@ class Outcome:
     windows: int
     in_target: int
     mean_latency: float
-    late: list[tuple[int, float | None]]  # windows that missed: their number, and their mean latency
-    releases: list[float]  # seconds from the decision to give executors back until they were gone
+    late: list[tuple[int, float | None]]  # missed windows: number and mean latency
+    releases: list[float]  # seconds from the decision to release executors until they were gone
     rescales: int
-    summary: str  # of `autotrascale explain`, where it was kept
+    summary: str  # of `autotrascale explain`
 
 
 def run(variant: Variant, cluster: StandaloneCluster, day: days.Day, folder: Path, wanted: Wanted) -> Outcome:
@@ -153,7 +153,7 @@ class _Run:
         bounds = (1, self._wanted.most)
         usual = {each.name: each.value for each in choose_elasticity_settings(self._cluster.url, bounds, CORES)}
         most = {"spark.dynamicAllocation.maxExecutors": str(bounds[1])} if self._variant.conf else {}
-        # What the program is kept with it gets from the command that keeps it.
+        # `autotrascale run` itself adds these settings.
         given = {**_CONF, **conf(CORES), **({} if self._variant.kept else usual), **most, **self._variant.conf}
         # Two tasks for each slot of the peak, as Spark's tuning guide recommends.
         given["spark.sql.shuffle.partitions"] = str(2 * bounds[1] * CORES)
@@ -169,11 +169,11 @@ class _Run:
         return [*words, "--store", self._store, "--metrics", "none", str(job)]
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
-        """Each decision is a line, and when it came is when it was made."""
+        """Read one decision per line, and the time at which it came."""
         assert process.stdout is not None
         for line in process.stdout:
             entry = json.loads(line)
-            if "action" in entry:  # else it is the advice at the end
+            if "action" in entry:  # else the line is the advice at the end
                 self._decisions.append((time.time(), entry))
                 self._say_decision()
 
@@ -183,7 +183,7 @@ class _Run:
             raise RuntimeError(f"{self._variant.name}: the program ended with {code} before its day did")
 
     def _end(self) -> None:
-        """Whatever is left of it."""
+        """Kill all processes that are left."""
         if self._process is None:
             return
         for found in self._folder.glob("live/*/program-*"):
@@ -195,7 +195,7 @@ class _Run:
     # -- its day -------------------------------------------------------------------------------------------------------
 
     def _night(self) -> float:
-        """When the day begins: code is compiled by then, and whoever decides has seen the night before."""
+        """Wait for compiled code and a night of records, and return the time at which the day begins."""
         until, first = time.monotonic() + _START_WITHIN, math.inf
         while len(found := self._batches()) < _WARM_BATCHES or time.time() < first + self._wanted.night:
             self._check()
@@ -209,14 +209,14 @@ class _Run:
         return days.batches(self._folder / "progress.jsonl")
 
     def _watch(self, over: threading.Event) -> None:
-        """Executors that leave are paid for until their processes are gone, and those that come from when they are."""
+        """Record the number of executor processes. A leaving executor is paid until its process is gone."""
         while not over.wait(_POLL_SECONDS):
             there = len(self._cluster.executors())
             if not self._changes or self._changes[-1][1] != there:
                 self._changes.append((time.time(), there))
 
     def _say(self, at: float) -> None:
-        """What it looks like now and then, to see afterwards what was decided on."""
+        """Print the state of the day."""
         found = self._batches()
         behind = self._feeder.records - sum(each.records for each in found)
         last = found[-1]
@@ -238,7 +238,7 @@ class _Run:
     def _judged(self, began: float, ended: float) -> Outcome:
         counts = json.loads((self._folder / "counts.json").read_text())
         found = Counter({int(customer): int(count) for customer, count in counts.items()})
-        lost, doubled = days.difference(found, self._feeder.records)
+        lost, doubled = days.count_differences(found, self._feeder.records)
         seconds, batches = self._day.seconds, self._batches()
         windows = days.latencies(batches, began, seconds, WINDOW_SECONDS)
         late = [(n, latency) for n, latency in enumerate(windows) if latency is None or latency > self._wanted.target]
@@ -266,7 +266,7 @@ class _Run:
         return str(json.loads(done.stdout)["summary"])
 
     def _releases(self, began: float, ended: float) -> list[float]:
-        """Of those decisions of the day that were not overtaken by another."""
+        """Return the seconds of each release of the day; infinite if a later decision came first."""
         decided = [(at, entry) for at, entry in self._decisions if entry["action"] == "rescale" and at >= began]
         found = []
         for number, (at, entry) in enumerate(decided, 1):
@@ -279,8 +279,7 @@ class _Run:
 
 
 def job_file(wanted: Wanted) -> str:
-    """What a user would write for days as short as this one. A look takes its time however short the day is; so what
-    is told in seconds is what a loop needs at least, and not a day's in proportion."""
+    """Return a job file for a compressed day, with the shortest times that suit a loop."""
     return f"""
 version: 1
 job: calls
