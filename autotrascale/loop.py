@@ -1,14 +1,14 @@
-"""The control loop: it keeps a running job within its latency target while its rate goes up and down (§IV, MAPE).
+"""The control loop: it keeps a running job within its latency target while the input rate changes (§IV, MAPE-K).
 
-`plan/control/step.py` decides, and is pure. `Loop` looks at the job, does what the step says, and writes it down.
+Each turn has three steps: observe the job, decide with the pure `plan/control/step.py`, execute the decision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from autotrascale.domain.errors import EngineError, InputError, RunStoreError
@@ -17,8 +17,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.live_job import LiveJob
 from autotrascale.plan.control.autoscaling.prediction import train_model
 from autotrascale.plan.control.commands import LoopCommand
-from autotrascale.plan.control.loop_state import DecisionEntry, Parallelism, Rules, State
-from autotrascale.plan.control.step import (
+from autotrascale.plan.control.events import (
     Event,
     Instruction,
     KeepModel,
@@ -26,49 +25,93 @@ from autotrascale.plan.control.step import (
     RescaleEnded,
     RescaleJob,
     StartJob,
-    step,
 )
+from autotrascale.plan.control.loop_state import DecisionEntry, Parallelism, Rules, State
+from autotrascale.plan.control.step import step
 from autotrascale.plan.search.benefit_model import BenefitModel
 
-__all__ = [
-    "Event",
-    "Instruction",
-    "KeepModel",
-    "Loop",
-    "LoopJournal",
-    "ModelRecorder",
-    "ObservationTaken",
-    "RescaleEnded",
-    "RescaleJob",
-    "StartJob",
-    "step",
-]
-
-ROUNDING = 1e-6  # seconds that are left over by rounding
-MAX_FAILED_STARTS = 5  # starts in a row that failed: the engine is broken, and the loop cannot mend it
+ROUNDING_SECONDS = 1e-6  # a remaining time below this is a rounding error
+MAX_FAILED_STARTS = 5  # in a row; then the engine is broken, and the loop gives up
 
 
 class LoopJournal(Protocol):
+    """The journal of a loop's decisions. Users' commands arrive through it, too."""
+
     def begin(self, rules: Rules) -> None:
-        """From here on a process decides by these rules."""
+        """Record that this process decides by `rules` from now on."""
         ...
 
     def record(self, state: State, entry: DecisionEntry, event: Event) -> None:
-        """Kept when this returns. Where that is not possible it is spooled, and said."""
+        """Store one step. The data is durable on return; if the store is away, it is spooled and reported."""
+        ...
+
+    def commands_after(self, number: int) -> tuple[LoopCommand, ...]:
+        """Return the users' commands with a higher number than `number`."""
         ...
 
 
 class ModelRecorder(Protocol):
+    """The store of trained benefit models."""
+
     def keep(self, model: BenefitModel) -> None:
-        """As `Journal.record`."""
+        """Store `model`. If the store is away, the model is spooled and the failure reported."""
         ...
 
 
-Report = Callable[[State, DecisionEntry], None]
+class LoopInputs:
+    """Inputs of a decision beside the observation. The defaults: no watched services, no shared quota."""
+
+    def service_latencies(self) -> Mapping[str, float]:
+        """Return the latency in seconds of each service that the job calls."""
+        return {}
+
+    def slots_left(self) -> int | None:
+        """Return the slots of a shared quota that other jobs leave, this job's own included. None: no quota."""
+        return None
+
+
+class LoopLease:
+    """The right to change the job. The default never refuses."""
+
+    def check(self, *, is_change: bool) -> None:
+        """Raise if another process took over the job. `is_change`: the job is about to be changed."""
+
+    def for_rescale(self) -> AbstractContextManager[object]:
+        """Return a context that holds the right during one rescale."""
+        return nullcontext()
+
+
+class LoopListener:
+    """A receiver of the loop's results. The default ignores them."""
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Receive each snapshot, before it is decided on."""
+
+    def on_entry(self, state: State, entry: DecisionEntry) -> None:
+        """Receive each journal entry, after it is recorded."""
+
+
+@dataclass(frozen=True)
+class LoopCollaborators:
+    """The objects around a loop. With the defaults a loop runs without a store, a lease or an audience."""
+
+    journal: LoopJournal | None = None
+    models: ModelRecorder | None = None
+    inputs: LoopInputs = field(default_factory=LoopInputs)
+    lease: LoopLease = field(default_factory=LoopLease)
+    listener: LoopListener = field(default_factory=LoopListener)
 
 
 class Loop:
-    """One job, kept until `seconds` of its time are over, or for ever; the job stays open, it is the caller's."""
+    """The control loop of one job. The job stays open; closing it is the caller's task.
+
+    Args:
+        live: the job.
+        rules: what does not change while the loop runs. Topology and `p_max` default to the job's own.
+        initial: the parallelism for the first start of a job that never ran.
+        state: the state that an earlier process left; default: a new one.
+        around: journal, models, inputs, lease and listener.
+    """
 
     def __init__(
         self,
@@ -77,79 +120,83 @@ class Loop:
         *,
         initial: Parallelism,
         state: State | None = None,
-        journal: LoopJournal | None = None,
-        library: ModelRecorder | None = None,
-        report: Report = lambda _, __: None,
-        services: Callable[[], Mapping[str, float]] = dict,
-        slots_left: Callable[[], int | None] = lambda: None,
-        seen: Callable[[Snapshot], None] = lambda _: None,
-        check_ours: Callable[[bool], None] = lambda _: None,
-        orders: Callable[[int], tuple[LoopCommand, ...]] = lambda _: (),
-        rescaling: Callable[[], AbstractContextManager[object]] = nullcontext,
+        around: LoopCollaborators | None = None,
     ) -> None:
         self.live, self.initial, self.state = live, initial, state or State()
         rules = rules if rules.topology is not None else replace(rules, topology=live.topology)
         self.rules = rules if rules.p_max is not None else replace(rules, p_max=live.p_max)
-        self.journal, self.library, self.report, self.services = journal, library, report, services
-        self.slots_left = slots_left  # of a quota that jobs share, this one's own included
-        self.seen = seen  # told of each snapshot
-        self.check_ours = check_ours  # told whether the job is to be touched; raises when another process keeps it
-        self.orders = orders  # of people, those that came after the one of this number
-        self.rescaling = rescaling  # what has to be held while the job is rescaled
-        if journal is not None:
-            journal.begin(self.rules)
+        self.around = around or LoopCollaborators()
+        if self.around.journal is not None:
+            self.around.journal.begin(self.rules)
 
     def run(self, seconds: float | None = None) -> State:
-        """The job as it is found, or as it was left; begun where it never ran. `seconds` are of the job's clock."""
-        first = self.live.look() if self.rules.advise else self.live.start(self.state.observed or self.initial)
-        self.happened(self._with_orders(ObservationTaken(first)))
+        """Start the job if needed, control it for `seconds` of its own clock (None: for ever), and return the state.
+
+        A loop that only advises starts nothing.
+        """
+        first = self.live.observe() if self.rules.advise else self.live.start(self.state.observed or self.initial)
+        self.process_event(self._add_commands(ObservationTaken(first)))
         begun, interval = self.state.clock.now, self.rules.knobs.interval_seconds
-        while (left := math.inf if seconds is None else begun + seconds - self.state.clock.now) > ROUNDING:
+        while (left := math.inf if seconds is None else begun + seconds - self.state.clock.now) > ROUNDING_SECONDS:
             self.live.wait(min(interval, left))
-            self.turn()
+            self.run_once()
         return self.state
 
-    def turn(self) -> None:
-        self.happened(self._with_orders(self._look()))
+    def run_once(self) -> None:
+        """Observe the job once, decide, and execute the decision."""
+        self.process_event(self._add_commands(self._observe()))
 
-    def happened(self, event: Event) -> None:
-        if isinstance(event, ObservationTaken) and event.look.snapshot is not None:
-            self.seen(event.look.snapshot)
+    def process_event(self, event: Event) -> None:
+        """Decide on `event` and execute the decision."""
+        if isinstance(event, ObservationTaken) and event.observation.snapshot is not None:
+            self.around.listener.on_snapshot(event.observation.snapshot)
         self.state, instructions = step(self.rules, self.state, event, event.at)
         for instruction in instructions:
-            self._do(instruction, event)
+            self._execute(instruction, event)
 
-    def _with_orders(self, taken: ObservationTaken) -> ObservationTaken:
-        return replace(taken, orders=self.orders(self.state.orders.taken))
+    # -- observe -----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> ObservationTaken:
-        """An engine that cannot be reached, or a monitor that reports what cannot be, is a look without a snapshot:
-        nothing is known, not even that the job stopped."""
+    def _observe(self) -> ObservationTaken:
+        """Observe the job. If the engine cannot be reached, or reports nonsense, the observation has no snapshot.
+
+        Such an observation does not say that the job stopped: it repeats the parallelism seen last.
+        """
         try:
-            return ObservationTaken(self.live.look(), self.services(), self.slots_left())
+            inputs = self.around.inputs
+            return ObservationTaken(self.live.observe(), inputs.service_latencies(), inputs.slots_left())
         except (EngineError, InputError) as error:
             at = (self.state.clock.read or 0.0) + self.rules.knobs.interval_seconds
             return ObservationTaken(Observation(at, self.state.observed or self.initial, None, detail=str(error)))
 
-    def _do(self, instruction: Instruction, event: Event) -> None:
-        self.check_ours(not isinstance(instruction, DecisionEntry))
+    def _add_commands(self, taken: ObservationTaken) -> ObservationTaken:
+        journal = self.around.journal
+        if journal is None:
+            return taken
+        return replace(taken, commands=journal.commands_after(self.state.commands.last_number))
+
+    # -- execute -----------------------------------------------------------------------------------------------------
+
+    def _execute(self, instruction: Instruction, event: Event) -> None:
+        self.around.lease.check(is_change=not isinstance(instruction, DecisionEntry))
         match instruction:
             case DecisionEntry():
-                if self.journal is not None:
-                    self.journal.record(self.state, instruction, event)
-                self.report(self.state, instruction)
+                if self.around.journal is not None:
+                    self.around.journal.record(self.state, instruction, event)
+                self.around.listener.on_entry(self.state, instruction)
             case RescaleJob(parallelism):
-                self.happened(RescaleEnded(self._rescale(parallelism)))
+                self.process_event(RescaleEnded(self._rescale(parallelism)))
             case StartJob(parallelism):
                 self._start(parallelism or self.initial)
             case KeepModel(rate):
-                self._keep(rate)
+                self._store_model(rate)
 
     def _rescale(self, parallelism: Parallelism) -> RescaleResult:
-        """An engine that breaks over it is a rescale that failed; the next look says what is left of the job. So is one
-        that somebody else has the right to, or that asks for what the engine cannot give."""
+        """Rescale the job. An error is a failed rescale; the next observation shows what is left of the job.
+
+        Errors: the engine breaks or cannot provide `parallelism`, or another process holds the right to rescale.
+        """
         try:
-            with self.rescaling():
+            with self.around.lease.for_rescale():
                 return self.live.rescale(parallelism)
         except (EngineError, InputError, RunStoreError) as error:
             return RescaleResult(self.state.clock.read or 0.0, False, self.state.observed, detail=str(error))
@@ -161,9 +208,9 @@ class Loop:
             if self.state.starts >= MAX_FAILED_STARTS:
                 raise
 
-    def _keep(self, rate: float) -> None:
-        if self.library is None:
+    def _store_model(self, rate: float) -> None:
+        if self.around.models is None:
             return
         model = train_model(self.rules.settings, self.state.memory.readings, rate)
         if model is not None:
-            self.library.keep(model)
+            self.around.models.keep(model)

@@ -20,8 +20,8 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge.run_json import outcome_from_json, outcome_to_json, trial_from_json, trial_to_json
-from autotrascale.plan import policies
-from autotrascale.plan.policies import OURS, PolicyChoice, known
+from autotrascale.plan.policies import registry
+from autotrascale.plan.policies.registry import OURS, PolicyChoice, known
 from autotrascale.tuning import JournalledTrial, Outcome, TuningSettings, tune
 from autotrascale.views.explanation import explain_operators
 from autotrascale.views.verdict import summarize_outcome
@@ -123,7 +123,7 @@ def test_ds2_steps_to_its_floor_and_says_why_in_numbers() -> None:
     outcome = tuned("ds2")
     assert outcome.stop_reason == "policy-settled"
     assert dict(outcome.best.parallelism) == {"source": 3, "flatmap": 4, "count": 11, "sink": 10}
-    assert explain_operators(outcome)[2].text == "demand 1,050,000/s over 96,880/s per instance needs 10.8 → 11"
+    assert all(each in explain_operators(outcome)[2].text for each in ("1,050,000/s", "96,880/s", "10.8 → 11"))
     said = summarize_outcome(outcome)
     assert "does not hold 180 ms at 350,000 records/s where the policy ds2 settles after 3 trials" in said
     assert "carried 343,584 records/s (98.2%) and fell behind" in said
@@ -135,9 +135,7 @@ def test_dhalion_goes_one_operator_at_a_time_without_waiting_twice() -> None:
     ran = [tuple(each.parallelism.values()) for each in outcome.evaluations]
     assert all(sum(a != b for a, b in zip(before, after, strict=True)) == 1 for before, after in pairwise(ran))
     assert ran[-1] == (3, 4, 12, 10)
-    assert [each.text for each in explain_operators(outcome)][3].startswith(
-        "causes 294 ms of back-pressure per second: 7 → 10"
-    )
+    assert all(each in explain_operators(outcome)[3].text for each in ("294 ms", "7 → 10"))
 
 
 def test_slots_bound_a_run() -> None:
@@ -156,7 +154,7 @@ def test_where_a_policy_goes_round_the_best_of_the_circle_counts(monkeypatch: py
             wanted = ends[snapshot.parallelism["count"] == 14]
             return Decision.between(self.name, snapshot.parallelism, wanted)
 
-    monkeypatch.setattr(policies.PolicyChoice, "create", lambda *_: Restless())
+    monkeypatch.setattr(registry.PolicyChoice, "create", lambda *_: Restless())
     outcome = tuned("ds2")
     assert outcome.stop_reason == "policy-repeats"
     assert outcome.best.parallelism["count"] == 14

@@ -1,4 +1,4 @@
-"""The port that every engine stands behind, the real Spark one and the simulated one alike."""
+"""The port to an engine that runs trials. The Spark engine and the simulator implement it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from autotrascale.domain.trial import Trial
 
 
 class Engine(Protocol):
-    """Runs one job. `simulated` engines must say so wherever their figures appear."""
+    """An engine that runs one job. Figures of a `simulated` engine must be marked as simulated wherever they appear."""
 
     simulated: bool
 
     def run(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> Trial:
-        """Bring the job to this parallelism (a no-op when it is there already) and measure one window at these rates.
+        """Bring the job to `parallelism`, if it runs otherwise, and measure one window at `source_rates` (records/s).
 
-        A job that breaks or falls behind is a verdict of the trial. `EngineError` is for an engine that cannot run.
+        A job that breaks or falls behind is a verdict of the trial. `EngineError` means that the engine cannot run.
         """
         ...
 
     def close(self) -> None:
-        """Stop everything that was started; calling it twice is fine."""
+        """Stop everything that the engine started. A second call does nothing."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -1,7 +1,7 @@
-"""The port to a job that runs by itself: it can be looked at and rescaled, and time passes for it meanwhile.
+"""The port to a job that runs on its own: it can be observed and rescaled while time passes.
 
-`Engine` runs trials at rates of its own choice; here the world chooses the rates. A `LiveJob` may break: it says so in
-what it answers, and raises `EngineError` only where nothing can be started at all.
+A trial `Engine` sets the input rate; for a `LiveJob` the world sets it. A job that breaks reports this in its
+observations. `EngineError` means that nothing can be started at all.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
 
-__all__ = ["LiveJob", "Observation", "RescaleResult", "make_observation"]
-
 
 def make_observation(
     at: float, running: Mapping[str, int], take: Callable[[], Snapshot], measured_at: float | None = None
 ) -> Observation:
-    """A look with the snapshot that `take` gives. Numbers that no snapshot can hold are not measured, and that is said:
-    a monitor that reports nonsense is no reason to leave a job alone for good."""
+    """Return an observation with the snapshot that `take` returns.
+
+    A monitor may report impossible numbers, which `take` refuses with `InputError`. The observation then has no
+    snapshot, and its `detail` names the error.
+    """
     try:
         return Observation(at, running, take(), measured_at)
     except InputError as error:
-        return Observation(at, running, None, measured_at, f"what was measured cannot be: {error}")
+        return Observation(at, running, None, measured_at, f"the measurements are impossible: {error}")
 
 
 class LiveJob(Protocol):
-    """`simulated` jobs must say so wherever their figures appear."""
+    """A running job. Figures of a `simulated` job must be marked as simulated wherever they appear."""
 
     simulated: bool
 
@@ -44,16 +45,19 @@ class LiveJob(Protocol):
     def p_max(self) -> int: ...
 
     def start(self, parallelism: Mapping[str, int]) -> Observation:
-        """Let it run: where an earlier process left it, state and all, else anew at this parallelism. A job that runs
-        already is left as it is."""
+        """Start the job and return a first observation.
+
+        A job that an earlier process left continues with its parallelism and state. Any other job starts at
+        `parallelism`. A running job is not touched.
+        """
         ...
 
-    def look(self) -> Observation:
-        """At once, without waiting for anything."""
+    def observe(self) -> Observation:
+        """Observe the job without waiting."""
         ...
 
     def rescale(self, parallelism: Mapping[str, int]) -> RescaleResult:
-        """To this parallelism with the state kept; returns when the job runs again, or cannot."""
+        """Rescale the job with its state. Return when it runs again, or cannot."""
         ...
 
     def wait(self, seconds: float) -> None:
@@ -61,7 +65,7 @@ class LiveJob(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop it in good order, so that `start` finds everything again; calling it twice is fine."""
+        """Stop the job so that `start` can continue it. A second call does nothing."""
         ...
 
     def __enter__(self) -> Self: ...

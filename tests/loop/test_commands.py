@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from autotrascale.domain.errors import InputError, JobBusyError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.knowledge.decision_journal import commands as rows
-from autotrascale.knowledge.decision_journal.journal import FINISHED, DecisionJournal, SessionHeader
+from autotrascale.knowledge.decision_journal.journal import FINISHED, DecisionJournal
 from autotrascale.knowledge.decision_journal.replay import replay
 from autotrascale.knowledge.decision_journal.serialization import (
     event_from_json,
@@ -24,13 +25,16 @@ from autotrascale.knowledge.decision_journal.serialization import (
     state_from_json,
     state_to_json,
 )
-from autotrascale.loop import Event, Instruction, Loop, ObservationTaken, step
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
+from autotrascale.loop import Loop, LoopCollaborators, LoopLease
 from autotrascale.plan.control.commands import CommandsInForce, LoopCommand, PinBounds, accept_commands, clamp_pins
+from autotrascale.plan.control.events import Event, Instruction, ObservationTaken
 from autotrascale.plan.control.loop_state import DecisionEntry, Rules, State, entry_to_dict
 from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.control.step import step
 from autotrascale.testing.scripted_live import ScriptedLive, drop_metrics, stale_metrics
 from autotrascale.testing.strategies import snapshots
-from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
+from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, Diary, live
 
 OPENING = SessionHeader("scripted", "simulator", True, TOPOLOGY.fingerprint, 0.5, "mean")
 ADVISING = replace(RULES, advise=True)
@@ -58,13 +62,13 @@ def test_the_last_of_pause_pin_and_resume_counts_however_often_orders_are_handed
     asked: list[tuple[str, dict[str, int]]], again: list[int]
 ) -> None:
     given_ = orders(asked)
-    in_force = CommandsInForce().taking_all(given_)
+    in_force = CommandsInForce().accept_all(given_)
     last = next((each for each in reversed(given_) if each.what != "apply"), None)
     assert in_force.standing == (None if last is None or last.what == "resume" else last)
-    assert in_force.taken == len(given_)
-    assert in_force.taking_all(given_[at] for at in again if at < len(given_)) == in_force
+    assert in_force.last_number == len(given_)
+    assert in_force.accept_all(given_[at] for at in again if at < len(given_)) == in_force
     part = len(given_) // 2
-    assert CommandsInForce().taking_all(given_[:part]).taking_all(given_) == in_force
+    assert CommandsInForce().accept_all(given_[:part]).accept_all(given_) == in_force
     told = [reason.numbers["order"] for reason in accept_commands(CommandsInForce(), given_)[1]]
     assert told == [each.number for each in given_]
 
@@ -85,13 +89,13 @@ def test_a_pin_is_kept_within_the_bounds_of_the_job(snapshot: Snapshot, data: st
     kept = clamp_pins(pins, snapshot.parallelism, bounds)
     assert set(kept) <= set(names)
     for name, k in kept.items():
-        least, most = bounds.of(name)
+        least, most = bounds.get(name)
         assert least <= k <= max(least, most or k)
     if snapshot.execution == "shared" and set(pins) & set(names):
         assert set(kept) == set(names)
     if quota is None and snapshot.execution != "shared":
         assert all(
-            kept[name] == min(max(k, bounds.of(name)[0]), bounds.of(name)[1] or k)
+            kept[name] == min(max(k, bounds.get(name)[0]), bounds.get(name)[1] or k)
             for name, k in pins.items()
             if name in kept
         )
@@ -116,31 +120,29 @@ class Asking:
     def ask(self, what: str, **pins: int) -> None:
         self.asked.append(order(len(self.asked) + 1, what, **pins))
 
-    def after(self, number: int) -> tuple[LoopCommand, ...]:
+    def begin(self, rules: Rules) -> None:
+        pass
+
+    def record(self, state: State, entry: DecisionEntry, event: Event) -> None:
+        pass
+
+    def commands_after(self, number: int) -> tuple[LoopCommand, ...]:
         return tuple(each for each in self.asked if each.number > number)
 
 
-class Diary:
-    def __init__(self) -> None:
-        self.entries: list[DecisionEntry] = []
-
-    def __call__(self, state: State, entry: DecisionEntry) -> None:  # noqa: ARG002 - as a loop reports
-        self.entries.append(entry)
-
-    @property
-    def last(self) -> set[str]:
-        return {reason.code for reason in self.entries[-1].reasons}
-
-
-def loop_on(job: ScriptedLive, rules: Rules = RULES, **given_: object) -> tuple[Loop, Asking, Diary]:
+def loop_on(job: ScriptedLive, rules: Rules = RULES, lease: LoopLease | None = None) -> tuple[Loop, Asking, Diary]:
     asking, diary = Asking(), Diary()
-    return Loop(job, rules, initial=START, orders=asking.after, report=diary, **given_), asking, diary  # type: ignore[arg-type]
+    return (
+        Loop(job, rules, initial=START, around=LoopCollaborators(asking, lease=lease or LoopLease(), listener=diary)),
+        asking,
+        diary,
+    )
 
 
 def turns(loop: Loop, count: int) -> None:
     for _ in range(count):
         loop.live.wait(30.0)
-        loop.turn()
+        loop.run_once()
 
 
 def rising(t: float) -> float:
@@ -156,7 +158,7 @@ def test_a_paused_job_is_looked_at_and_not_rescaled_until_it_is_resumed() -> Non
     assert job.asked == []
     assert "paused" in diary.last
     assert any(entry.action == "would-rescale" for entry in diary.entries)
-    assert loop.state.totals.looks > 60
+    assert loop.state.totals.observations > 60
     assert sum(loop.state.planned.values()) > sum(START.values())  # type: ignore[union-attr]
     asking.ask("resume")
     turns(loop, 20)
@@ -255,7 +257,7 @@ def test_apply_carries_out_once_what_an_advising_loop_recommends() -> None:
     asking.ask("apply")
     turns(loop, 2)
     assert job.asked == [wanted]
-    assert loop.state.orders.applying is None
+    assert loop.state.commands.applying is None
     job.capacity = {"source": 1000.0, "work": 30.0}
     turns(loop, 60)
     assert len(job.asked) == 1  # it goes on advising
@@ -270,13 +272,13 @@ def test_apply_on_a_paused_loop_leaves_it_paused_and_without_a_recommendation_sa
     asking.ask("apply")
     turns(loop, 1)
     assert "nothing-to-apply" in diary.last
-    assert loop.state.orders.applying is None
+    assert loop.state.commands.applying is None
     turns(loop, 40)
     assert job.asked == []
     asking.ask("apply")
     turns(loop, 2)
     assert len(job.asked) == 1
-    assert loop.state.orders.paused
+    assert loop.state.commands.paused
 
 
 def test_apply_waits_for_a_look_that_can_be_decided_on() -> None:
@@ -293,18 +295,19 @@ def test_apply_waits_for_a_look_that_can_be_decided_on() -> None:
 
 
 def test_apply_where_somebody_else_keeps_the_job_fails_and_says_why() -> None:
-    def busy() -> None:
-        raise JobBusyError("job words", "is being autoscaled already by process 7 on here")
+    class Busy(LoopLease):
+        def for_rescale(self) -> AbstractContextManager[object]:
+            raise JobBusyError("job words", "is being autoscaled already by process 7 on here")
 
     job = live(rising)
     job.start(START)
-    loop, asking, diary = loop_on(job, ADVISING, rescaling=busy)
+    loop, asking, diary = loop_on(job, ADVISING, Busy())
     loop.run(1800)
     asking.ask("apply")
     turns(loop, 1)
     assert job.asked == []
     assert "is being autoscaled already by process 7" in diary.entries[-1].reasons[-1].text
-    assert loop.state.orders.applying is None
+    assert loop.state.commands.applying is None
 
 
 def test_advice_that_nobody_follows_is_not_counted_as_in_vain() -> None:
@@ -349,6 +352,7 @@ class Disk:
 
     state: State = field(default_factory=State)
     steps: list[tuple[State, Event, DecisionEntry]] = field(default_factory=list)
+    asking: Asking = field(default_factory=Asking)
 
     def begin(self, rules: Rules) -> None: ...
 
@@ -356,16 +360,19 @@ class Disk:
         self.steps.append((self.state, event, entry))
         self.state = state
 
+    def commands_after(self, number: int) -> tuple[LoopCommand, ...]:
+        return self.asking.commands_after(number)
+
 
 class Mortal(Loop):
     """Dies at the next entry, before it is written or after; what it asks for is not done then."""
 
     dies: str = ""
 
-    def _do(self, instruction: Instruction, event: Event) -> None:
+    def _execute(self, instruction: Instruction, event: Event) -> None:
         if self.dies == "before" and isinstance(instruction, DecisionEntry):
             raise Killed
-        super()._do(instruction, event)
+        super()._execute(instruction, event)
         if self.dies == "after" and isinstance(instruction, DecisionEntry):
             raise Killed
 
@@ -376,38 +383,39 @@ HAPPENINGS = st.one_of(ASKED, st.sampled_from(["look", "look", "look", "before",
 @given(st.lists(HAPPENINGS, max_size=40), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_orders_hold_whatever_dies_and_every_one_is_journalled_once(happenings: list[object], advise: bool) -> None:
-    rules, disk, asking = replace(RULES, advise=advise), Disk(), Asking()
+    rules, disk = replace(RULES, advise=advise), Disk()
+    asking = disk.asking
     job = live(lambda t: 90.0 if (t // 450) % 2 else 350.0)
     job.start(START)
 
     def begun() -> Mortal:
-        return Mortal(job, rules, initial=START, state=disk.state, journal=disk, orders=asking.after)
+        return Mortal(job, rules, initial=START, state=disk.state, around=LoopCollaborators(disk))
 
     loop = begun()
     for happening in [*happenings, "look", "look"]:
         if isinstance(happening, tuple):
             asking.ask(happening[0], **happening[1])
             continue
-        job.looks = {job.looked + 1: drop_metrics} if happening == "blind" else {}
+        job.looks = {job.observed + 1: drop_metrics} if happening == "blind" else {}
         if happening == "down" and not advise:
             job.kill()
-        asked, applying = len(job.asked), disk.state.orders.applying
+        asked, applying = len(job.asked), disk.state.commands.applying
         loop.dies = happening if happening in ("before", "after") else ""
         job.wait(30.0)
         try:
-            loop.turn()
+            loop.run_once()
         except Killed:
             loop = begun()
         loop.dies = ""
-        pins = {name: min(16, k) for name, k in disk.state.orders.pinned.items() if name in START}
+        pins = {name: min(16, k) for name, k in disk.state.commands.pinned.items() if name in START}
         if pins and not advise and happening in ("look", "blind"):  # at once, whatever else is the matter
             assert {name: (job.running or {})[name] for name in pins} == pins
         acts = disk.state.acts(rules) or applying or any(each.what == "apply" for each in asking.asked)
         assert acts or len(job.asked) == asked
 
     # Whatever was asked for is taken in, in order, once; and what stands is what was asked last.
-    assert disk.state.orders.taking_all(asking.asked) == disk.state.orders
-    assert disk.state.orders.standing == CommandsInForce().taking_all(asking.asked).standing
+    assert disk.state.commands.accept_all(asking.asked) == disk.state.commands
+    assert disk.state.commands.standing == CommandsInForce().accept_all(asking.asked).standing
     told = [
         reason.numbers["order"] for _, _, entry in disk.steps for reason in entry.reasons if reason.code == "ordered"
     ]
@@ -415,7 +423,7 @@ def test_orders_hold_whatever_dies_and_every_one_is_journalled_once(happenings: 
     # Nothing is rescaled while it is paused, nor by a loop that only advises, unless somebody asked for just that.
     if not any(each.what == "apply" for each in asking.asked):
         for before, event, entry in disk.steps:
-            in_force = before.orders.taking_all(event.orders if isinstance(event, ObservationTaken) else ())
+            in_force = before.commands.accept_all(event.commands if isinstance(event, ObservationTaken) else ())
             assert entry.action != "rescale" or not (advise or in_force.paused)
     deaths = sum(happening in ("before", "after") for happening in happenings)
     assert not advise or len(job.asked) <= deaths + sum(each.what == "apply" for each in asking.asked)
@@ -450,21 +458,24 @@ def ask(decisions: DecisionJournal, what: str, *, advises: bool = False, **pins:
 def test_orders_reach_a_loop_by_way_of_the_file_and_can_be_replayed(decisions: DecisionJournal) -> None:
     session = decisions.open_session(OPENING)
     job = live(rising)
-    loop = Loop(job, RULES, initial=START, state=session.state, journal=session, orders=session.orders_after)
+    loop = Loop(job, RULES, initial=START, state=session.state, around=LoopCollaborators(journal=session))
     loop.run(300)
     other = DecisionJournal(decisions.path)
     asked = [ask(other, "pin", work=7), ask(other, "pin", work=9), ask(other, "apply", advises=True)]
     assert [each.number for each in asked] == [1, 2, 3]
     turns(loop, 3)
     assert job.asked == [{"source": 1, "work": 9}]  # the later wins, the advising loop's is not this one's
-    assert loop.state.orders.taken == 2
+    assert loop.state.commands.last_number == 2
     texts = [
         reason["text"]
         for entry in decisions.entries(session.id)
         for reason in entry["reasons"]
         if reason["code"] == "ordered"
     ]
-    assert texts == ["bob@here asked: pin work 7", "bob@here asked: pin work 9"]
+    assert [("bob@here" in text, "pin work" in text, text[-2]) for text in texts] == [
+        (True, True, "7"),
+        (True, True, "9"),
+    ]
     session.end("interrupted")
     assert [each.number for each in replay(decisions, session.id) if not each.same] == []
     other.close()
@@ -480,22 +491,24 @@ def test_what_was_asked_for_holds_for_the_next_session_of_the_job_but_is_not_car
     other_target = replace(OPENING, latency_target=0.7)
     second = decisions.open_session(other_target)
     assert second.id != first.id
-    assert second.state.orders.paused
-    assert (second.state.orders.applying, second.state.orders.taken) == (None, 2)
+    assert second.state.commands.paused
+    assert (second.state.commands.applying, second.state.commands.last_number) == (None, 2)
     second.end(FINISHED)
-    assert decisions.open_session(other_target, anew=True).state.orders == CommandsInForce(2)  # another day
+    assert decisions.open_session(other_target, restart_finished=True).state.commands == CommandsInForce(
+        2
+    )  # another day
 
 
 def test_a_loop_that_died_before_it_took_an_order_takes_it_when_it_is_back(decisions: DecisionJournal) -> None:
     session = decisions.open_session(OPENING)
-    Loop(live(), RULES, initial=START, state=session.state, journal=session, orders=session.orders_after).run(60)
-    session.owner.leave()
+    Loop(live(), RULES, initial=START, state=session.state, around=LoopCollaborators(journal=session)).run(60)
+    session.owner.mark_inactive()
     ask(decisions, "pause")
     again = decisions.open_session(OPENING)
     assert again.id == session.id
-    loop = Loop(live(), RULES, initial=START, state=again.state, journal=again, orders=again.orders_after)
-    loop.turn()
-    assert loop.state.orders.paused
+    loop = Loop(live(), RULES, initial=START, state=again.state, around=LoopCollaborators(journal=again))
+    loop.run_once()
+    assert loop.state.commands.paused
 
 
 def test_askers_at_once_are_all_journalled_and_the_latest_wins(decisions: DecisionJournal) -> None:
@@ -510,7 +523,7 @@ def test_askers_at_once_are_all_journalled_and_the_latest_wins(decisions: Decisi
     assert sorted(numbers) == list(range(1, 33))
     journalled = rows.read_commands(decisions, "scripted", 0, advises=False)
     assert [each.number for each in journalled] == sorted(numbers)
-    assert rows.commands_in_force(decisions, "scripted", advises=False).standing == journalled[-1]
+    assert rows.read_commands_in_force(decisions, "scripted", advises=False).standing == journalled[-1]
 
 
 def test_more_orders_than_a_loop_takes_in_are_refused(decisions: DecisionJournal) -> None:

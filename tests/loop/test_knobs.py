@@ -12,7 +12,7 @@ import pytest
 
 from autotrascale.domain.observation import Observation
 from autotrascale.domain.target import Target
-from autotrascale.loop import Loop
+from autotrascale.loop import Loop, LoopCollaborators, LoopListener
 from autotrascale.plan.control.autoscaling.autoscaling_plan import PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.loop_state import Rules
@@ -73,24 +73,33 @@ def run(
     *,
     job: type[ScriptedLive] = ScriptedLive,
     start: int = 3,
-    downtime: float = 2.0,
+    standstill_seconds: float = 2.0,
     looks: Mapping[int, Any] | None = None,
     **more: Any,
 ) -> Run:
-    live = job(TOPOLOGY, {"source": 1000.0, "work": 50.0}, rate, queue, p_max=40, downtime=downtime, looks=looks or {})
+    live = job(
+        TOPOLOGY,
+        {"source": 1000.0, "work": 50.0},
+        rate,
+        queue,
+        p_max=40,
+        standstill_seconds=standstill_seconds,
+        looks=looks or {},
+    )
     for name, value in more.items():
         setattr(live, name, value)
     asked: list[tuple[float, dict[str, int]]] = []
     codes: set[str] = set()
     ran: list[int] = []
 
-    def report(_: object, entry: Any) -> None:
-        codes.update(reason.code for reason in entry.reasons)
-        ran.append((live.running or {})["work"])
-        if entry.action == "rescale":
-            asked.append((live.now, dict(entry.wanted)))
+    class Watch(LoopListener):
+        def on_entry(self, state: object, entry: Any) -> None:  # noqa: ARG002 - the signature of a listener
+            codes.update(reason.code for reason in entry.reasons)
+            ran.append((live.running or {})["work"])
+            if entry.action == "rescale":
+                asked.append((live.now, dict(entry.wanted)))
 
-    Loop(live, rules, initial={"source": 1, "work": start}, report=report).run(seconds)
+    Loop(live, rules, initial={"source": 1, "work": start}, around=LoopCollaborators(listener=Watch())).run(seconds)
     return Run(asked, dict(live.running or {}), codes, sum(ran) / len(ran))
 
 
@@ -142,7 +151,7 @@ KNOBS: dict[str, tuple[Any, Knobs, dict[str, Any], Callable[[Run, Run], bool]]] 
     "restart_seconds": (
         300.0,
         replace(WITH_BACKLOG, catch_up_seconds=200.0),
-        dict(rate=UP, downtime=100.0, **SHORT),
+        dict(rate=UP, standstill_seconds=100.0, **SHORT),
         lambda a, b: b.asked[0][1]["work"] > a.asked[0][1]["work"],
     ),
     "activation_intervals": (10, BASE, dict(rate=UP, **SHORT), lambda a, b: b.first > a.first),
@@ -248,7 +257,7 @@ PLANNING: dict[str, tuple[float, float, dict[str, Any], Callable[[Run, Run], boo
     "late_worth": (
         1.0,
         600.0,
-        {"rate": DOWN, "seconds": 9000.0, "downtime": 20.0},
+        {"rate": DOWN, "seconds": 9000.0, "standstill_seconds": 20.0},
         lambda a, b: a.downs > 0 and b.instances > a.instances,
     ),
 }

@@ -16,15 +16,17 @@ from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import Latency, Snapshot, Work
 from autotrascale.domain.target import Target
 from autotrascale.execute.live_job import make_observation
-from autotrascale.loop import Loop, ObservationTaken, RescaleEnded, RescaleJob, step
+from autotrascale.loop import Loop, LoopCollaborators
+from autotrascale.plan.control.events import ObservationTaken, RescaleEnded, RescaleJob
 from autotrascale.plan.control.loop_state import DecisionEntry, PastRescale, State
 from autotrascale.plan.control.observations import observation_checks
 from autotrascale.plan.control.observations.observation_checks import AGREEING_OBSERVATIONS
 from autotrascale.plan.control.observations.observation_history import ObservationContext, ObservationHistory
-from autotrascale.plan.policies import create
+from autotrascale.plan.control.step import step
+from autotrascale.plan.policies.registry import create
 from autotrascale.testing.scripted_live import ScriptedLive
 from autotrascale.testing.strategies import snapshots
-from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
+from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, Diary, live
 
 EVERY_LOOK = range(1, 10_000)
 
@@ -66,7 +68,7 @@ def test_a_day_of_rescales_is_a_day_of_wall_time() -> None:
         state, _ = step(replace(RULES, rescales_per_day=10), state, ObservationTaken(Observation(at, START, None)), at)
     job.now = 3 * 86_400.0
     job.wait(30.0)
-    look = job.look()
+    look = job.observe()
     later, _ = step(RULES, state, ObservationTaken(look), look.at)
     assert later.rescales == ()
 
@@ -87,12 +89,12 @@ def test_a_window_is_learned_from_once_and_a_clock_may_do_anything(events: list[
     job.start(START)
     job.wait(30.0)
     state, at, learned = State(), 0.0, False
-    look = job.look()
+    look = job.observe()
     for event in events:
         if event in ("look", "back", "leap"):
             job.wait(30.0)
             by = {"back": -500.0, "leap": 9000.0}.get(event, 0.0)
-            look, learned = job.look(), False
+            look, learned = job.observe(), False
             look = replace(look, at=look.at + by, measured_at=look.at + by)
         at = look.at
         made = {"stale": at - 500.0, "future": at + 500.0}.get(event, look.measured_at)
@@ -133,7 +135,7 @@ def test_numbers_that_no_snapshot_can_hold_are_not_measured_and_nobody_falls_ove
     assert "must be finite" in look.detail
 
     class Broken(ScriptedLive):
-        def look(self) -> Observation:
+        def observe(self) -> Observation:
             raise InputError("operators.work", "must not be negative", seen=-1.0)
 
     job = Broken(TOPOLOGY, {"source": 1000.0, "work": 50.0})
@@ -150,7 +152,7 @@ def good(at: float = 60.0, **more: Any) -> Observation:
     job = live(lambda _: 100.0)
     job.start(START)
     job.wait(at)
-    look = job.look()
+    look = job.observe()
     assert look.snapshot is not None
     return replace(look, snapshot=replace(look.snapshot, **more))
 
@@ -225,12 +227,12 @@ def test_a_backlog_goes_no_faster_than_it_can_be_worked_off(
     job.start({"source": 1, "work": k})
     job.backlog = first
     job.wait(30.0)
-    before, gone = job.look(), 30.0 * looks
+    before, gone = job.observe(), 30.0 * looks
     shown = before.snapshot
     assert shown is not None
     waited = shown.backlog_records or 0.0
     job.wait(gone)
-    after = job.look()
+    after = job.observe()
     assert why(after, before) is None  # honest
     lied = replace(after, snapshot=replace(after.snapshot, backlog_records=then))  # type: ignore[type-var]
     least = waited + (rate - 1.25 * max(50.0 * k, job._carried(rate))) * gone - rate
@@ -240,10 +242,12 @@ def test_a_backlog_goes_no_faster_than_it_can_be_worked_off(
 
 @given(st.lists(st.floats(1.0, 400.0), min_size=3, max_size=6), st.floats(0.0, 90.0), st.integers(0, 100_000))
 @settings(max_examples=10)
-def test_a_monitor_that_tells_the_truth_is_believed(levels: list[float], downtime: float, backlog: int) -> None:
+def test_a_monitor_that_tells_the_truth_is_believed(
+    levels: list[float], standstill_seconds: float, backlog: int
+) -> None:
     """Whatever the rate does, and however long rescales last. The scripted job tells the rate at the end of a window,
     and carried what came at its beginning: a window in which the rate changes adds up for nobody."""
-    job = live(lambda t: levels[min(len(levels) - 1, int(t // 600))], downtime=downtime)
+    job = live(lambda t: levels[min(len(levels) - 1, int(t // 600))], standstill_seconds=standstill_seconds)
     job.start(START)
     job.backlog = float(backlog)
     loop = Loop(job, RULES, initial=START)
@@ -308,23 +312,26 @@ def test_a_hot_key_is_named_even_where_nothing_is_missed() -> None:
         )
         return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": split}))
 
-    seen: list[str] = []
-
-    def report(_: State, entry: DecisionEntry) -> None:
-        seen.extend(reason.text for reason in entry.reasons if reason.code == "hot-key")
-
-    Loop(live(looks=dict.fromkeys(EVERY_LOOK, hot)), RULES, initial=START, report=report).run(300)
-    assert "one of its 3 instances takes in 95" in seen[0]
+    diary = Diary()
+    Loop(
+        live(looks=dict.fromkeys(EVERY_LOOK, hot)), RULES, initial=START, around=LoopCollaborators(listener=diary)
+    ).run(300)
+    shares = [reason.numbers for entry in diary.entries for reason in entry.reasons if reason.code == "hot-key"]
+    assert shares[0]["share"] == 0.95
 
 
 def test_the_restart_time_is_learned_by_the_loop_without_a_first_guess() -> None:
     """The first rescale tells how long one lasts, and the next one makes up for it."""
     ended = []
-    for downtime in (2.0, 150.0):
-        job = live(lambda t: 100.0 if t < 600 else 250.0 if t < 2400 else 600.0, downtime=downtime, p_max=80)
+    for standstill_seconds in (2.0, 150.0):
+        job = live(
+            lambda t: 100.0 if t < 600 else 250.0 if t < 2400 else 600.0,
+            standstill_seconds=standstill_seconds,
+            p_max=80,
+        )
         loop = Loop(job, replace(RULES, policy=create("ds2")), initial=START)
         loop.run(3600)
-        assert set(loop.state.manager.standstills) == {downtime}
+        assert set(loop.state.manager.standstills) == {standstill_seconds}
         ended.append([each["work"] for each in job.asked])
     assert ended[0][0] == ended[1][0]
     assert max(ended[1]) > max(ended[0])

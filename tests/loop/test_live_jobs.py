@@ -52,15 +52,15 @@ def test_backlog_grows_while_a_killed_job_stands_still_and_is_worked_off_afterwa
     live.wait(60)
     live.kill()
     live.wait(60)
-    assert live.look().running is None
+    assert live.observe().running is None
     live.start({"source": 2, "flatmap": 14, "count": 2, "sink": 2})
     live.wait(10)
-    snapshot = live.look().snapshot
+    snapshot = live.observe().snapshot
     assert snapshot is not None
     assert snapshot.backlog_records is not None
     assert snapshot.backlog_records > 100_000
     live.wait(600)
-    later = live.look().snapshot
+    later = live.observe().snapshot
     assert later is not None
     assert later.backlog_records == 0
 
@@ -79,7 +79,7 @@ def test_the_witness_sees_every_second_once_and_the_rates_of_the_schedule() -> N
     live.wait(95)
     live.rescale({"source": 1, "flatmap": 9, "count": 1, "sink": 1})
     live.wait(3)
-    assert sum(seconds for seconds, _, _ in seen) == pytest.approx(live.look().at)
+    assert sum(seconds for seconds, _, _ in seen) == pytest.approx(live.observe().at)
     assert seen[0][1] / seen[0][0] == pytest.approx(1000.0)
     assert seen[-1][1] / seen[-1][0] == pytest.approx(3000.0)
     assert {k for _, _, k in seen} == {(1, 8, 1, 1), (1, 9, 1, 1)}

@@ -13,14 +13,17 @@ import pytest
 from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.knowledge.decision_journal.journal import DecisionJournal, JournalSession, SessionHeader
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.knowledge.decision_journal.serialization import state_from_json, state_to_json
-from autotrascale.loop import Event, Instruction, Loop
+from autotrascale.knowledge.decision_journal.session_writer import JournalSession
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
+from autotrascale.loop import Loop, LoopCollaborators, LoopLease
+from autotrascale.plan.control.events import Event, Instruction
 from autotrascale.plan.control.loop_state import DecisionEntry
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.executor_plan import ExecutorSize
 from autotrascale.testing.scripted_live import ScriptedLive
-from tests.loop.scripts import RULES, START, TOPOLOGY, live
+from tests.loop.scripts import RULES, START, TOPOLOGY, Diary, live
 
 JOB = Job("scripted", TOPOLOGY, 16, {"source": 100.0}, Target(0.5))
 OPENING = SessionHeader.of(JOB, "simulator", simulated=True, advise=False)
@@ -37,12 +40,12 @@ def decisions(tmp_path: Path) -> DecisionJournal:
 
 def test_every_step_is_on_the_disk_with_the_state_it_left(decisions: DecisionJournal) -> None:
     session = decisions.open_session(OPENING)
-    told: list[DecisionEntry] = []
-    loop = Loop(live(changing), RULES, initial=START, journal=session, report=lambda _, entry: told.append(entry))
+    diary = Diary()
+    loop = Loop(live(changing), RULES, initial=START, around=LoopCollaborators(session, listener=diary))
     loop.run(3000)
     entries = DecisionJournal(decisions.path).entries(session.id)
-    assert [each["number"] for each in entries] == [entry.number for entry in told]
-    assert [each["action"] for each in entries] == [entry.action for entry in told]
+    assert [each["number"] for each in entries] == [entry.number for entry in diary.entries]
+    assert [each["action"] for each in entries] == [entry.action for entry in diary.entries]
     assert all(each["reasons"][0]["text"] for each in entries)
     past = DecisionJournal(decisions.path).find("scripted")
     assert past is not None
@@ -76,7 +79,7 @@ def test_a_controller_killed_at_random_steps_comes_to_the_same_family_of_ends(se
         except Killed:
             deaths += 1
         known = len(session.state.memory.readings.cells)
-        session.owner.leave()
+        session.owner.mark_inactive()
     assert deaths >= 5
     assert job.started == [START]  # it never stopped
     ended, expected = job.running or {}, undisturbed.running or {}
@@ -89,15 +92,15 @@ class _Mortal(Loop):
     def __init__(
         self, job: ScriptedLive, session: JournalSession, doomed: int, death: type[Exception], *, after: bool
     ) -> None:
-        super().__init__(job, RULES, initial=START, state=session.state, journal=session)
+        super().__init__(job, RULES, initial=START, state=session.state, around=LoopCollaborators(journal=session))
         self.doomed, self.death, self.after, self.steps = doomed, death, after, 0
 
-    def _do(self, instruction: Instruction, event: Event) -> None:
+    def _execute(self, instruction: Instruction, event: Event) -> None:
         self.steps += isinstance(instruction, DecisionEntry)
         dies = self.steps == self.doomed
         if dies and not self.after:
             raise self.death
-        super()._do(instruction, event)
+        super()._execute(instruction, event)
         if dies:
             raise self.death
 
@@ -107,7 +110,7 @@ def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path
     decisions = DecisionJournal(folder / "decisions.db")
     session = decisions.open_session(OPENING)
     job = live(changing)
-    loop = Loop(job, RULES, initial=START, journal=session)
+    loop = Loop(job, RULES, initial=START, around=LoopCollaborators(journal=session))
     loop.run(900)
     before = len(decisions.entries(session.id))
     decisions.close()
@@ -137,7 +140,7 @@ def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
 
     learned = LearnedModels(Away(), JOB, simulated=True, session="s")  # type: ignore[arg-type]
     job = live(changing)
-    Loop(job, RULES, initial=START, library=learned).run(6000)
+    Loop(job, RULES, initial=START, around=LoopCollaborators(models=learned)).run(6000)
     assert job.asked
     assert learned.waiting
     assert "the store is away" in learned.trouble
@@ -155,10 +158,10 @@ def test_two_controllers_of_one_job_are_refused(decisions: DecisionJournal) -> N
 def test_a_loop_whose_session_was_taken_over_writes_nothing_more(decisions: DecisionJournal) -> None:
     """By whoever has the job's lease by now: to that one, this process is as good as dead."""
     first = decisions.open_session(OPENING)
-    loop = Loop(live(changing), RULES, initial=START, journal=first)
+    loop = Loop(live(changing), RULES, initial=START, around=LoopCollaborators(journal=first))
     loop.run(300)
     others = DecisionJournal(decisions.path)
-    again = others.open_session(OPENING, held=True)
+    again = others.open_session(OPENING, has_lease=True)
     assert (again.id, again.state) == (first.id, first.state)
     before = others.entries(first.id)
     with pytest.raises(RunLostError, match=f"session {first.id} was taken over from this process by process"):
@@ -174,12 +177,13 @@ def test_a_loop_that_lost_its_job_touches_it_no_more() -> None:
     """It is told so before a rescale, a start, or whatever else the job or the store would notice."""
     job, asked = live(changing), []
 
-    def check(touches: bool) -> None:
-        asked.append(touches)
-        if touches and len(job.asked) == 1:
-            raise RunLostError("the job was taken over")
+    class Lost(LoopLease):
+        def check(self, *, is_change: bool) -> None:
+            asked.append(is_change)
+            if is_change and len(job.asked) == 1:
+                raise RunLostError("the job was taken over")
 
-    loop = Loop(job, RULES, initial=START, check_ours=check)
+    loop = Loop(job, RULES, initial=START, around=LoopCollaborators(lease=Lost()))
     with pytest.raises(RunLostError, match="the job was taken over"):
         loop.run(20_000)
     assert len(job.asked) == 1
@@ -193,7 +197,7 @@ def test_a_finished_session_is_begun_anew_where_that_was_asked_for(decisions: De
     again = decisions.open_session(OPENING)
     assert again.id == first.id
     again.end("finished")
-    assert decisions.open_session(OPENING, anew=True).id != first.id
+    assert decisions.open_session(OPENING, restart_finished=True).id != first.id
 
 
 def test_another_target_is_another_session(decisions: DecisionJournal) -> None:
@@ -209,7 +213,7 @@ def test_an_executor_that_costs_something_else_is_the_same_session(decisions: De
     again = decisions.open_session(opened[1])
     past = decisions.find(again.id)
     assert past is not None
-    assert (again.id, past.opening.executor) == (first.id, ExecutorSize(2, "4g"))
+    assert (again.id, past.header.executor) == (first.id, ExecutorSize(2, "4g"))
 
 
 def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
@@ -227,14 +231,14 @@ def test_what_is_requested_when_the_controller_dies_is_read_off_the_job(decision
     """Killed between asking and hearing: the job runs at the new parallelism, and the next loop takes it as it is."""
     job = live(changing)
     session = decisions.open_session(OPENING)
-    loop = Loop(job, RULES, initial=START, journal=session)
+    loop = Loop(job, RULES, initial=START, around=LoopCollaborators(journal=session))
     loop.run(900)
     wanted: Mapping[str, int] = {"source": 1, "work": 9}
     session.state = replace(loop.state, manager=replace(loop.state.manager, requested=wanted))
     job.rescale(wanted)
     session.end("killed")
     again = decisions.open_session(OPENING)
-    later = Loop(job, RULES, initial=START, state=again.state, journal=again)
+    later = Loop(job, RULES, initial=START, state=again.state, around=LoopCollaborators(journal=again))
     later.run(60)
     assert later.state.requested is None
     assert later.state.observed == wanted

@@ -10,44 +10,29 @@ from itertools import pairwise
 import pytest
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import NarrowWork, Work
-from autotrascale.execute.live_job import Observation, RescaleResult
-from autotrascale.loop import (
-    MAX_FAILED_STARTS,
+from autotrascale.loop import MAX_FAILED_STARTS, Loop, LoopCollaborators
+from autotrascale.plan.control import rescale_budget
+from autotrascale.plan.control.clock import Clock
+from autotrascale.plan.control.events import (
     Event,
     Instruction,
     KeepModel,
-    Loop,
     ObservationTaken,
     RescaleEnded,
     RescaleJob,
     StartJob,
-    step,
 )
-from autotrascale.plan.control import rescale_budget
-from autotrascale.plan.control.clock import Clock
 from autotrascale.plan.control.loop_state import DecisionEntry, PastRescale, Rules, State
+from autotrascale.plan.control.step import step
 from autotrascale.testing.scripted_live import ScriptedLive, drop_metrics, shift_clock, stale_metrics, unreachable_error
-from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live, queue
-
-
-class Diary:
-    """What a loop reported."""
-
-    def __init__(self) -> None:
-        self.entries: list[DecisionEntry] = []
-
-    def __call__(self, state: State, entry: DecisionEntry) -> None:  # noqa: ARG002 - as a loop reports
-        self.entries.append(entry)
-
-    @property
-    def codes(self) -> set[str]:
-        return {reason.code for entry in self.entries for reason in entry.reasons}
+from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, Diary, live, queue
 
 
 def run(job: ScriptedLive, seconds: float, rules: Rules = RULES, state: State | None = None) -> tuple[Loop, Diary]:
     diary = Diary()
-    loop = Loop(job, rules, initial=START, state=state, report=diary)
+    loop = Loop(job, rules, initial=START, state=state, around=LoopCollaborators(listener=diary))
     loop.run(seconds)
     return loop, diary
 
@@ -95,7 +80,7 @@ def test_a_scale_down_that_misses_the_target_is_taken_back() -> None:
 
     job = ScriptedLive(TOPOLOGY, {"source": 1000.0, "work": 50.0}, lambda _: 100.0, cliff)
     diary = Diary()
-    Loop(job, RULES, initial={"source": 1, "work": 12}, report=diary).run(7200)
+    Loop(job, RULES, initial={"source": 1, "work": 12}, around=LoopCollaborators(listener=diary)).run(7200)
     tried = [asked for asked in job.asked if asked["work"] < 8]
     assert tried
     assert "go-back" in diary.codes
@@ -147,11 +132,11 @@ def test_up_and_down_and_up_again_within_a_short_time_halves_the_pace_until_it_i
     assert rescale_budget.next_backoff(state, KNOBS) == 2.0
     assert rescale_budget.next_backoff(replace(state, rescales=swings[:2]), KNOBS) == 1.0
     assert rescale_budget.next_backoff(replace(state, rescales=slow), KNOBS) == 1.0
-    slower = replace(state, pace=2.0)
+    slower = replace(state, backoff=2.0)
     assert rescale_budget.reset_backoff_when_quiet(slower, KNOBS) == 2.0
     assert rescale_budget.reset_backoff_when_quiet(replace(slower, clock=Clock(20_000.0, 20_000.0)), KNOBS) == 1.0
-    assert rescale_budget.apply_backoff(KNOBS, 2.0, missed=False).interval_seconds == 2 * KNOBS.interval_seconds
-    assert rescale_budget.apply_backoff(KNOBS, 2.0, missed=True).interval_seconds == KNOBS.interval_seconds
+    assert rescale_budget.apply_backoff(KNOBS, 2.0, target_missed=False).interval_seconds == 2 * KNOBS.interval_seconds
+    assert rescale_budget.apply_backoff(KNOBS, 2.0, target_missed=True).interval_seconds == KNOBS.interval_seconds
 
 
 # --- signals that lie -------------------------------------------------------------------------------------------------
@@ -210,7 +195,7 @@ def test_a_slow_service_is_named_and_no_parallelism_thrown_at_it() -> None:
     job.start(START)
     for n, service in enumerate(slow):
         job.wait(30)
-        look = job.look()
+        look = job.observe()
         assert look.snapshot is not None
         backlog = 0.0 if n < 9 else 2000.0 * (slow[n - 1])
         late_by = 0.2 if n < 9 else 3.0
@@ -239,11 +224,11 @@ def test_a_job_that_died_is_started_again_at_the_last_good_parallelism() -> None
     grown = dict(job.running or {})
     assert grown != START
     job.kill()
-    job.left = None  # the machine is gone, and what it knew
+    job.left_running = None  # the machine is gone, and what it knew
     diary = Diary()
-    Loop(job, RULES, initial=START, state=loop.state, report=diary)
+    Loop(job, RULES, initial=START, state=loop.state, around=LoopCollaborators(listener=diary))
     loop.report = diary
-    loop.turn()
+    loop.run_once()
     assert job.running == grown
     assert [entry.action for entry in diary.entries] == ["start"]
 
@@ -293,9 +278,9 @@ def test_an_engine_that_never_starts_the_job_again_ends_the_loop() -> None:
     loop, diary = run(job, 300)  # type: ignore[arg-type]
     job.kill()
     for _ in range(MAX_FAILED_STARTS - 1):
-        loop.turn()
+        loop.run_once()
     with pytest.raises(EngineError):
-        loop.turn()
+        loop.run_once()
     assert [entry.action for entry in diary.entries].count("start") == MAX_FAILED_STARTS
 
 
@@ -303,7 +288,7 @@ def test_a_rescale_by_somebody_else_is_noticed() -> None:
     job = live()
     loop, _ = run(job, 1200)
     job.running = {"source": 2, "work": 9}
-    loop.turn()
+    loop.run_once()
     assert loop.state.observed == {"source": 2, "work": 9}
     assert loop.state.memory.sized_for is None
 
@@ -326,7 +311,7 @@ def random_days(seed: int) -> tuple[list[tuple[Event, float]], list[list[Instruc
     answers: list[list[Instruction]] = []
 
     class Listening(Loop):
-        def happened(self, event: Event) -> None:
+        def process_event(self, event: Event) -> None:
             events.append((event, event.at))
             self.state, instructions = step(self.rules, self.state, event, event.at)
             answers.append(instructions)
@@ -378,19 +363,19 @@ def test_an_operator_whose_engine_decides_is_asked_once_and_then_left() -> None:
             done = super().rescale({**parallelism, "source": 3})
             return replace(done, running=dict(self.running or {}))
 
-    entries: list[DecisionEntry] = []
+    diary = Diary()
     kafka = OwnPartitions(
         TOPOLOGY, {"source": 50.0, "work": 50.0}, lambda t: 100.0 if t < 1500 else 400.0, queue
     )  # two sources' worth of work at first, eight later
-    loop = Loop(kafka, RULES, initial={"source": 3, "work": 4}, report=lambda _, entry: entries.append(entry))
+    loop = Loop(kafka, RULES, initial={"source": 3, "work": 4}, around=LoopCollaborators(listener=diary))
     loop.run(6000)
-    said = [entry for entry in entries for reason in entry.reasons if reason.code == "engine-decides"]
+    said = [entry for entry in diary.entries for reason in entry.reasons if reason.code == "engine-decides"]
     assert len(said) == 1
-    assert dict(loop.state.fixed) == {"source": 3}
+    assert dict(loop.state.engine_fixed) == {"source": 3}
     assert all(asked["source"] == 3 for asked in kafka.asked)
     assert all(asked != before for before, asked in pairwise(kafka.asked))  # never the same rescale again
     assert (loop.state.observed or {})["work"] > 4  # what can be moved is
     kafka.running = {**(kafka.running or {}), "source": 6}  # the topic has more partitions now
     loop.live.wait(30)
-    loop.turn()
-    assert not loop.state.fixed
+    loop.run_once()
+    assert not loop.state.engine_fixed

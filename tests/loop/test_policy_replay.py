@@ -11,13 +11,14 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live_job import SimulatedLiveJob
 from autotrascale.execute.simulator.rate_functions import SteppedRate
-from autotrascale.knowledge.decision_journal.journal import DecisionJournal, SessionHeader
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.knowledge.decision_journal.replay import replay
-from autotrascale.loop import Loop
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
+from autotrascale.loop import Loop, LoopCollaborators
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
+from autotrascale.plan.control.events import Event, Instruction
 from autotrascale.plan.control.loop_state import DecisionEntry, Rules, State
-from autotrascale.plan.control.step import Event, Instruction
-from autotrascale.plan.policies import OURS, create, known
+from autotrascale.plan.policies.registry import OURS, create, known
 from benchmarks.workloads.presets import SPARK_STALLED
 from tests.loop.scripts import KNOBS
 
@@ -33,8 +34,8 @@ class Killed(Exception):  # noqa: N818 - a signal, not an error
 
 
 class Mortal(Loop):
-    def _do(self, instruction: Instruction, event: Event) -> None:
-        super()._do(instruction, event)
+    def _execute(self, instruction: Instruction, event: Event) -> None:
+        super()._execute(instruction, event)
         if isinstance(instruction, DecisionEntry) and instruction.number == 25:
             raise Killed
 
@@ -62,11 +63,15 @@ def test_a_policy_that_was_killed_goes_on_and_is_decided_again_the_same(name: st
     decisions = DecisionJournal(tmp_path / "decisions.db")
     first = decisions.open_session(OPENING)
     with pytest.raises(Killed):
-        Mortal(running, rules(name, **options), initial=initial, state=first.state, journal=first).run(3600)
-    first.owner.leave()
+        Mortal(
+            running, rules(name, **options), initial=initial, state=first.state, around=LoopCollaborators(journal=first)
+        ).run(3600)
+    first.owner.mark_inactive()
     again = decisions.open_session(OPENING)
     assert again.id == first.id
-    Loop(running, rules(name, **options), initial=initial, state=again.state, journal=again).run(1800)
+    Loop(
+        running, rules(name, **options), initial=initial, state=again.state, around=LoopCollaborators(journal=again)
+    ).run(1800)
     seen = list(replay(decisions, first.id))
     assert len(seen) > 50
     assert [each.number for each in seen if not each.same] == []

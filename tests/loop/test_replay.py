@@ -15,24 +15,21 @@ from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live_job import SimulatedLiveJob
 from autotrascale.execute.simulator.rate_functions import random_day
 from autotrascale.knowledge.decision_journal import journal
-from autotrascale.knowledge.decision_journal.journal import (
-    DAY_SECONDS,
-    OBSERVATIONS_PER_PART,
-    DecisionJournal,
-    SessionHeader,
-)
-from autotrascale.knowledge.decision_journal.replay import replay
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
+from autotrascale.knowledge.decision_journal.replay import read_checkpoints, read_events, replay
 from autotrascale.knowledge.decision_journal.serialization import (
     event_from_json,
     event_to_json,
     rules_from_json,
     rules_to_json,
 )
-from autotrascale.loop import Loop
+from autotrascale.knowledge.decision_journal.session_writer import DAY_SECONDS, EVENTS_PER_PART
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
+from autotrascale.loop import Loop, LoopCollaborators
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
+from autotrascale.plan.control.events import Event, Instruction
 from autotrascale.plan.control.loop_state import DecisionEntry, Rules, State
-from autotrascale.plan.control.step import Event, Instruction
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 from benchmarks.workloads.presets import SPARK_STALLED
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
 
@@ -55,8 +52,8 @@ class Mortal(Loop):
 
     dies_at = 1500
 
-    def _do(self, instruction: Instruction, event: Event) -> None:
-        super()._do(instruction, event)
+    def _execute(self, instruction: Instruction, event: Event) -> None:
+        super()._execute(instruction, event)
         if isinstance(instruction, DecisionEntry) and instruction.number == self.dies_at:
             raise Killed
 
@@ -69,11 +66,15 @@ def a_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DecisionJo
     initial = CASE.topology.named(CASE.floor)
     first = decisions.open_session(OPENING)
     with pytest.raises(Killed):
-        Mortal(job, DAY_RULES, initial=initial, state=first.state, journal=first).run(DAY_SECONDS)
-    first.owner.leave()
+        Mortal(job, DAY_RULES, initial=initial, state=first.state, around=LoopCollaborators(journal=first)).run(
+            DAY_SECONDS
+        )
+    first.owner.mark_inactive()
     again = decisions.open_session(OPENING)
     assert again.id == first.id
-    Loop(job, DAY_RULES, initial=initial, state=again.state, journal=again).run(DAY_SECONDS / 2)
+    Loop(job, DAY_RULES, initial=initial, state=again.state, around=LoopCollaborators(journal=again)).run(
+        DAY_SECONDS / 2
+    )
     again.end("finished")
     yield decisions, first.id
     decisions.close()
@@ -94,14 +95,14 @@ def test_what_the_looks_lead_to_is_what_the_checkpoints_say(a_day: tuple[Decisio
     from autotrascale.plan.control.step import step
 
     decisions, session = a_day
-    checkpoints = decisions.checkpoints(session)
-    assert len(checkpoints) >= 2800 // OBSERVATIONS_PER_PART
+    checkpoints = read_checkpoints(decisions, session)
+    assert len(checkpoints) >= 2800 // EVENTS_PER_PART
     state = State()
     for checkpoint in checkpoints:
         assert state == checkpoint.state or checkpoint.number == 0
         state = checkpoint.state
         upto = min((each.number for each in checkpoints if each.number > checkpoint.number), default=None)
-        for _, event, _ in decisions.looks(session, checkpoint.number, upto):
+        for _, event, _ in read_events(decisions, session, checkpoint.number, upto or 2**62):
             state, _ = step(checkpoint.rules, state, event, event.at)
 
 
@@ -114,7 +115,7 @@ def test_one_decision_is_found_without_what_came_after_it(a_day: tuple[DecisionJ
 def test_a_look_takes_a_few_hundred_bytes(a_day: tuple[DecisionJournal, str]) -> None:
     decisions, _ = a_day
     with sqlite3.connect(decisions.path) as file:
-        [(looks, bytes_)] = file.execute("SELECT count(*), sum(length(body)) FROM look")
+        [(looks, bytes_)] = file.execute("SELECT count(*), sum(length(body)) FROM event")
         [(states,)] = file.execute("SELECT sum(length(rules) + length(state)) FROM checkpoint")
     assert (bytes_ + states) / looks < 700
 
@@ -122,18 +123,18 @@ def test_a_look_takes_a_few_hundred_bytes(a_day: tuple[DecisionJournal, str]) ->
 def test_looks_are_forgotten_after_some_days_and_what_is_left_can_be_decided_again(tmp_path: Path) -> None:
     now = [0.0]
     decisions = DecisionJournal(tmp_path / "decisions.db", clock=lambda: now[0])
-    session = decisions.open_session(OPENING, keep_looks_days=1.0)
+    session = decisions.open_session(OPENING, keep_events_days=1.0)
     job = live(lambda t: 100.0 + t / 100)
 
     class Clocked(Loop):
-        def turn(self) -> None:
+        def run_once(self) -> None:
             now[0] += 200.0
-            super().turn()
+            super().run_once()
 
-    Clocked(job, RULES, initial=START, journal=session).run(40_000.0)
+    Clocked(job, RULES, initial=START, around=LoopCollaborators(journal=session)).run(40_000.0)
     steps = list(replay(decisions, session.id))
     assert all(each.same for each in steps)
-    assert DAY_SECONDS / 200.0 <= len(steps) <= DAY_SECONDS / 200.0 + 2 * OBSERVATIONS_PER_PART
+    assert DAY_SECONDS / 200.0 <= len(steps) <= DAY_SECONDS / 200.0 + 2 * EVENTS_PER_PART
     assert len(decisions.entries(session.id)) > 1300  # decisions themselves stay
 
 
@@ -143,9 +144,9 @@ def test_rules_and_events_come_back_as_they_were() -> None:
     events: list[Event] = []
 
     class Listening(Loop):
-        def happened(self, event: Event) -> None:
+        def process_event(self, event: Event) -> None:
             events.append(event)
-            super().happened(event)
+            super().process_event(event)
 
     Listening(live(lambda t: 100.0 + t), RULES, initial=START).run(1800)
     assert [event_from_json(event_to_json(event)) for event in events] == events
@@ -155,7 +156,7 @@ def test_rules_and_events_come_back_as_they_were() -> None:
 def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_says_so(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "decisions.db")
     session = decisions.open_session(OPENING)
-    loop = Loop(live(), RULES, initial=START, journal=session)
+    loop = Loop(live(), RULES, initial=START, around=LoopCollaborators(journal=session))
     loop.run(1800)
     session.end("interrupted")
     import json
@@ -176,7 +177,7 @@ def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_say
     assert again.state.memory.readings == loop.state.memory.readings
     assert again.state.number == loop.state.number
     assert again.state.observed == {"source": 1, "work": 3}
-    later = Loop(live(), RULES, initial=START, state=again.state, journal=again)
+    later = Loop(live(), RULES, initial=START, state=again.state, around=LoopCollaborators(journal=again))
     later.run(300)
     assert all(each.same for each in replay(again.decisions, again.id))
 
@@ -191,4 +192,4 @@ def test_a_file_of_a_later_version_is_refused_in_one_line(tmp_path: Path) -> Non
 
 
 def test_parts_are_short_enough_to_be_decided_again_at_once() -> None:
-    assert journal.OBSERVATIONS_PER_PART <= 1000
+    assert journal.EVENTS_PER_PART <= 1000

@@ -8,13 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.knowledge.decision_journal.journal import DecisionJournal, JournalSession, SessionHeader
-from autotrascale.loop import Loop
-from autotrascale.plan.control.loop_state import DecisionEntry
-from tests.loop.scripts import RULES, START, live
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
+from autotrascale.knowledge.decision_journal.session_writer import JournalSession
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
+from autotrascale.loop import Loop, LoopCollaborators, LoopInputs
+from tests.loop.scripts import RULES, START, Diary, live
 from tests.loop.test_loop_journal import JOB
 
 QUOTA = 16
+
+
+class SharedQuota(LoopInputs):
+    def __init__(self, decisions: DecisionJournal, job: str) -> None:
+        self.decisions, self.job = decisions, job
+
+    def slots_left(self) -> int:
+        return QUOTA - self.decisions.slots_of_others(self.job)
 
 
 class Shared:
@@ -23,9 +32,9 @@ class Shared:
 
     def __init__(self, path: Path) -> None:
         self.decisions = DecisionJournal(path / "decisions.db")
-        self.entries: dict[str, list[DecisionEntry]] = {"first": [], "second": []}
+        self.diaries = {"first": Diary(), "second": Diary()}
         self.sessions: dict[str, JournalSession] = {}
-        self.loops = {name: self._loop(name) for name in self.entries}
+        self.loops = {name: self._loop(name) for name in self.diaries}
 
     def _loop(self, name: str) -> Loop:
         opening = SessionHeader.of(replace(JOB, name=name), "simulator", simulated=True, advise=False)
@@ -34,9 +43,9 @@ class Shared:
             live(lambda t: 100.0 if t < 600 else 420.0),
             RULES,
             initial=START,
-            journal=self.sessions[name],
-            report=lambda _, entry: self.entries[name].append(entry),
-            slots_left=lambda: QUOTA - self.decisions.slots_of_others(name),
+            around=LoopCollaborators(
+                self.sessions[name], inputs=SharedQuota(self.decisions, name), listener=self.diaries[name]
+            ),
         )
 
     def run(self, looks: int) -> Iterator[int]:
@@ -46,7 +55,7 @@ class Shared:
         for _ in range(looks):
             for loop in self.loops.values():
                 loop.live.wait(RULES.knobs.interval_seconds)
-                loop.turn()
+                loop.run_once()
             yield sum(sum((loop.state.observed or {}).values()) for loop in self.loops.values())
 
 
@@ -70,7 +79,7 @@ def test_what_a_job_has_is_not_taken_back(tmp_path: Path) -> None:
     for name, loop in shared.loops.items():
         loop.slots_left = lambda: 1
         loop.live.wait(RULES.knobs.interval_seconds)
-        loop.turn()
+        loop.run_once()
         assert sum((loop.state.observed or {}).values()) == before[name]
 
 
@@ -79,10 +88,10 @@ def test_a_loop_that_ended_or_only_advises_takes_nothing_from_others(tmp_path: P
     decisions = DecisionJournal(tmp_path / "decisions.db")
     opening = SessionHeader.of(replace(JOB, name="other"), "simulator", simulated=True, advise=advise)
     session = decisions.open_session(opening)
-    loop = Loop(live(), replace(RULES, advise=advise), initial=START, journal=session)
+    loop = Loop(live(), replace(RULES, advise=advise), initial=START, around=LoopCollaborators(journal=session))
     loop.live.start(START)
     loop.run(300)
-    assert decisions.slots_of_others("mine") == (0 if advise else 4)
-    assert decisions.slots_of_others("other") == 0
+    assert decisions.slots_of_other_jobs("mine") == (0 if advise else 4)
+    assert decisions.slots_of_other_jobs("other") == 0
     session.end("interrupted")
-    assert decisions.slots_of_others("mine") == 0
+    assert decisions.slots_of_other_jobs("mine") == 0

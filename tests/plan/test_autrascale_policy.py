@@ -15,7 +15,7 @@ from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Latency, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 from autotrascale.plan.sizing.demand import measure_demand
 from autotrascale.plan.sizing.floor import compute_floor
 from autotrascale.testing.chain_snapshots import chain_snapshot
@@ -97,7 +97,8 @@ def test_a_job_that_falls_behind_at_its_floor_is_not_content() -> None:
     decision = decide(running(latency=0.1, throughput=50.0))
     assert decision.changed
     assert decision.reasons[-1].code == "falls-behind"
-    assert "throughput 50/s against 60/s offered" in decision.reasons[-1].text
+    assert decision.reasons[-1].numbers["throughput"] == 50.0
+    assert "60/s" in decision.reasons[-1].text
 
 
 def test_bounds_that_leave_one_configuration_are_said_when_it_misses_the_target() -> None:
@@ -131,7 +132,7 @@ def test_without_a_latency_only_the_floor_is_judged() -> None:
     assert decision.hold
     assert decision.reasons[-1].code == "hold-no-latency"
     p95 = decide(running(), target=Target(0.5, "p95"))
-    assert "no p95 latency" in p95.reasons[-1].text
+    assert p95.reasons[-1].numbers == {"statistic": "p95"}
 
 
 def test_a_latency_of_zero_is_a_short_one() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.control.clock import LONGEST, Clock
+from autotrascale.plan.control.clock import MAX_GAP_SECONDS, Clock
 from autotrascale.plan.control.observations.lagged_correlation import find_best_lag
 from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
 
@@ -35,22 +35,22 @@ def test_neither_unit_nor_offset_matters(series: list[float], factor: float, off
 def test_a_service_that_is_not_slow_is_not_blamed() -> None:
     services = ServiceLatencyHistory()
     for backlog in WAVE:
-        services = services.adding(backlog, {"quick": 1.0 + backlog / 1000})
-    assert services.slow() is None
+        services = services.add(backlog, {"quick": 1.0 + backlog / 1000})
+    assert services.find_slow_service() is None
 
 
 def test_a_slow_service_is_named_with_its_lag() -> None:
     services = ServiceLatencyHistory()
     for before, latency in zip([0.0, *WAVE[:9]], WAVE[:10], strict=True):
-        services = services.adding(before, {"slow": 0.1 + latency})
-    reason = services.slow()
+        services = services.add(before, {"slow": 0.1 + latency})
+    reason = services.find_slow_service()
     assert reason is not None
     assert (reason.code, reason.numbers["service"], reason.numbers["lag"]) == ("hold-external", "slow", 1)
 
 
 def test_without_services_nothing_is_kept() -> None:
-    assert ServiceLatencyHistory().adding(5.0, {}) == ServiceLatencyHistory()
-    assert ServiceLatencyHistory().adding(None, {"a": 1.0}) == ServiceLatencyHistory()
+    assert ServiceLatencyHistory().add(5.0, {}) == ServiceLatencyHistory()
+    assert ServiceLatencyHistory().add(None, {"a": 1.0}) == ServiceLatencyHistory()
 
 
 @given(st.lists(st.one_of(st.floats(-1e6, 1e6), st.floats()), max_size=50))
@@ -60,7 +60,7 @@ def test_the_clocks_of_the_loop_never_go_back_and_always_go_on(readings: list[fl
         later, _ = clock.tick(reading, 30.0)
         assert later.now >= clock.now
         assert later.now - clock.now <= 600.0
-        assert clock.passed <= later.passed <= clock.passed + LONGEST
+        assert clock.passed <= later.passed <= clock.passed + MAX_GAP_SECONDS
         clock = later
     if clock.read is not None and abs(clock.read) < 1e12:
         assert clock.tick(clock.read + 30.0, 30.0)[0].passed > clock.passed

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import autotrascale.plan.control.manager.manager as manager_module
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +15,20 @@ from hypothesis import strategies as st
 from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
+from autotrascale.plan.control.manager import (
+    adjustments,
+    gates,
+    guards,
+    manager_state,
+    rescale_feedback,
+    scaling_manager,
+)
+from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.control.manager.manager_state import ManagerState
 from autotrascale.plan.control.manager.rescale_feedback import FORGET_SECONDS
-from autotrascale.plan.control.manager.scaling_manager import Knobs, ManagerState, manage, record_standstill
-from autotrascale.plan.policies import Policy, create
+from autotrascale.plan.control.manager.scaling_manager import manage, record_standstill
+from autotrascale.plan.policies.base import Policy
+from autotrascale.plan.policies.registry import create
 from autotrascale.testing.chain_snapshots import ScriptedPolicy, chain_snapshot
 from autotrascale.testing.strategies import P_MAX, snapshots
 from autotrascale.validation import validate
@@ -499,13 +509,10 @@ def test_a_hold_of_the_policy_is_a_hold() -> None:
     assert (decision.changed, codes(decision)) == (False, ["hold-scripted"])
 
 
-ROOMS = ("manager.py", "gates.py", "adjustments.py", "guards.py", "situation.py", "lessons.py")
-
-
 def read_knobs() -> set[str]:
     """Every attribute that the manager's code takes from its knobs."""
-    home = Path(manager_module.__file__).parent
-    trees = [ast.parse((home / name).read_text()) for name in ROOMS]
+    modules = (scaling_manager, gates, adjustments, guards, manager_state, rescale_feedback)
+    trees = [ast.parse(Path(module.__file__ or "").read_text()) for module in modules]
     return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
@@ -664,4 +671,4 @@ def test_what_ds2_wants_it_wants_again_when_it_runs(snapshot: Snapshot) -> None:
 @pytest.mark.parametrize(("standstills", "stands"), [((), True), ((0.0, 0.0, 6.0), False), ((4.0, 0.0, 6.0), True)])
 def test_whether_rescales_stop_the_job_is_what_was_seen(standstills: tuple[float, ...], stands: bool) -> None:
     """Of a job that keeps running a part of a scale-down is better than none."""
-    assert ManagerState(standstills=standstills).stands_still == stands
+    assert ManagerState(standstills=standstills).rescales_stop_job == stands

@@ -16,7 +16,7 @@ from autotrascale.app.job_file import JobFile
 from autotrascale.domain.decision import Decision
 from autotrascale.domain.snapshot import Latency, NarrowWork, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import create, known
+from autotrascale.plan.policies.registry import create, known
 from autotrascale.plan.sizing.floor_search import ThroughputSearch
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.testing.chain_snapshots import chain_snapshot
@@ -302,7 +302,6 @@ def test_a_hot_key_is_named_by_whoever_sizes(name: str, execution: Any) -> None:
     (reason,) = [reason for reason in decision.reasons if reason.code == "skew"]
     assert reason.numbers["operator"] == "count"
     assert reason.numbers["hottest_share"] == pytest.approx(0.95)
-    assert "more instances do not divide one key" in reason.text
     assert "skew" not in codes(create(name, Target(1.0)).decide(hot(execution, share=0.4)))
 
 
@@ -361,5 +360,4 @@ def test_executors_that_wait_for_a_topic_are_spoken_of_by_whoever_sizes(name: st
         found = [reason for reason in decision.reasons if reason.code == "source-partitions"]
         assert bool(found) == (told and decision.parallelism["executors"] > 1)
         for reason in found:
-            assert "more do not shorten" in reason.text
             assert reason.numbers["reading"] == pytest.approx(0.9)

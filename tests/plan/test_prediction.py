@@ -34,7 +34,7 @@ def measured(case: Case, k: tuple[int, ...], factor: float, known: ReadingsByRat
     assert snapshot is not None
     target = Target(case.latency_target)
     sized = known_sizing(size(snapshot, target, rate=round_rate(snapshot.target_rate)))
-    return known.adding(sized, k, snapshot.latency_seconds.mean)
+    return known.add(sized, k, snapshot.latency_seconds.mean)
 
 
 def sized_for(case: Case, factor: float) -> Sizing:
@@ -58,7 +58,7 @@ def test_one_rate_foretells_a_higher_one(case: Case, k: tuple[int, ...]) -> None
 
 
 def test_a_reading_of_the_same_rate_is_believed_most() -> None:
-    known = ReadingsByRate().adding(SIZED, (4, 6), 0.2)
+    known = ReadingsByRate().add(SIZED, (4, 6), 0.2)
     settings = AutoscalingSettings(Target(0.25))
     here = predict_at(settings, known, (), SIZED, (4, 6))
     assert here.latency(0.25) == pytest.approx(0.2, rel=0.1)
@@ -66,34 +66,34 @@ def test_a_reading_of_the_same_rate_is_believed_most() -> None:
 
 
 def test_what_is_usual_keeps_the_operators_as_busy_as_they_were() -> None:
-    known = ReadingsByRate().adding(SIZED, (3, 4), 0.1)
+    known = ReadingsByRate().add(SIZED, (3, 4), 0.1)
     twice = Sizing.of_loads((3, 5), (20, 20), (2.7, 4.05), rate=SIZED.rate * 1.5, execution="pipelined")
-    assert known.usual(twice, 0.25) == (5, 6)
-    assert known.usual(twice, 0.05) is None  # it did not meet that target
+    assert known.find_usual(twice, 0.25) == (5, 6)
+    assert known.find_usual(twice, 0.05) is None  # it did not meet that target
 
 
 def test_a_run_below_the_floor_that_carries_the_rate_lowers_the_floor() -> None:
-    known = ReadingsByRate().adding(SIZED, (1, 3), 0.3)
+    known = ReadingsByRate().add(SIZED, (1, 3), 0.3)
     cell = known.at(SIZED.rate)
     assert cell is not None
     assert cell.sizing.floor == (1, 3)
 
 
 def test_a_run_below_the_floor_that_falls_behind_says_nothing() -> None:
-    assert ReadingsByRate().adding(SIZED, (1, 3), None) == ReadingsByRate()
+    assert ReadingsByRate().add(SIZED, (1, 3), None) == ReadingsByRate()
 
 
 def test_memory_is_bounded() -> None:
     known = ReadingsByRate()
     for i in range(2 * MAX_CELLS):
         sized = Sizing.of_loads((1, 1), (50, 50), (0.5, 0.5), rate=1.05**i, execution="pipelined")
-        known = known.adding(sized, (1 + i % 40, 2), 0.1)
+        known = known.add(sized, (1 + i % 40, 2), 0.1)
     for i in range(3 * MAX_RUNS):
-        known = known.adding(SIZED, (2 + i % 18, 3 + i % 15), 0.1)
+        known = known.add(SIZED, (2 + i % 18, 3 + i % 15), 0.1)
     assert len(known.cells) == MAX_CELLS
     assert all(len(cell.runs) <= MAX_RUNS for cell in known.cells)
     for _ in range(3 * MAX_AVERAGED_WINDOWS):
-        known = known.adding(SIZED, (5, 5), 0.1)
+        known = known.add(SIZED, (5, 5), 0.1)
     cell = known.at(SIZED.rate)
     assert cell is not None
     assert cell.runs[-1].windows == MAX_AVERAGED_WINDOWS
@@ -102,7 +102,7 @@ def test_memory_is_bounded() -> None:
 def test_later_windows_replace_the_earlier_ones() -> None:
     known = ReadingsByRate()
     for latency in [0.1] * 10 + [0.3] * 60:
-        known = known.adding(SIZED, (5, 5), latency)
+        known = known.add(SIZED, (5, 5), latency)
     cell = known.at(SIZED.rate)
     assert cell is not None
     assert cell.runs[0].latency == pytest.approx(0.3, rel=0.01)
@@ -110,7 +110,7 @@ def test_later_windows_replace_the_earlier_ones() -> None:
 
 def test_a_rate_is_a_benefit_model_for_the_library_and_carries_the_rates_around_it() -> None:
     faster = replace(SIZED, rate=1.3 * SIZED.rate, load=tuple(1.3 * (load or 0) for load in SIZED.load))
-    known = ReadingsByRate().adding(SIZED, (4, 6), 0.2).adding(faster, (6, 8), 0.21)
+    known = ReadingsByRate().add(SIZED, (4, 6), 0.2).add(faster, (6, 8), 0.21)
     assert train_model(AutoscalingSettings(Target(0.25)), known, 7.0) is None
     model = train_model(AutoscalingSettings(Target(0.25)), known, SIZED.rate)
     assert model is not None

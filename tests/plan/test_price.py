@@ -32,7 +32,7 @@ def savings(draw: st.DrawFn) -> tuple[Saving, list[int]]:
     running = draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))
     wanted = [draw(st.integers(1, 14)) for _ in running]
     rate, memory = draw(st.floats(1.0, 1e4)), draw(st.floats(0.0, 1e4))
-    saving = Saving.of(draw(PRICES), running, wanted, rate, lambda higher: memory * higher / rate)
+    saving = Saving.estimate(draw(PRICES), running, wanted, rate, lambda higher: memory * higher / rate)
     return saving, [own - k for own, k in zip(running, wanted, strict=True)]
 
 
@@ -49,8 +49,8 @@ def test_the_price_grows_with_how_busy_the_job_is_left_and_is_never_less_than_th
 
 @given(PRICES, SECONDS, SECONDS)
 def test_less_costs_what_records_were_late_after_it_too(price: RescalePrice, one: float, other: float) -> None:
-    seldom, often = (price.of_less(each) for each in sorted((one, other)))
-    assert price.job_seconds == price.of_less(0.0).job_seconds <= seldom.job_seconds <= often.job_seconds
+    seldom, often = (price.for_scale_down(each) for each in sorted((one, other)))
+    assert price.job_seconds == price.for_scale_down(0.0).job_seconds <= seldom.job_seconds <= often.job_seconds
     added = often.job_seconds - price.job_seconds
     assert added == pytest.approx(price.late_worth * max(one, other), rel=1e-6, abs=1e-6)
     assert often.at(price.busy) == often
@@ -60,14 +60,16 @@ def test_less_costs_what_records_were_late_after_it_too(price: RescalePrice, one
 def test_what_followed_scale_downs_is_remembered_and_fades(history: list[tuple[bool, float]]) -> None:
     memory, most = AutoscalingMemory(), 0.0
     for down, late in history:
-        memory = replace(memory, late=memory.late + late)
-        most, before = max(most, memory.late), memory
-        memory = memory.rescaled((4,), (3,) if down else (5,), 0.0)
-        assert 0.0 <= memory.late_after <= most
+        memory = replace(memory, late_seconds=memory.late_seconds + late)
+        most, before = max(most, memory.late_seconds), memory
+        memory = memory.record_rescale((4,), (3,) if down else (5,), 0.0)
+        assert 0.0 <= memory.mean_late_seconds <= most
         if down:
-            assert (memory.late_after - before.late_after) * (before.late - before.late_after) >= 0
-        assert (memory.late, memory.late_after) == (
-            (0.0, memory.late_after) if down else (before.late, before.late_after)
+            assert (memory.mean_late_seconds - before.mean_late_seconds) * (
+                before.late_seconds - before.mean_late_seconds
+            ) >= 0
+        assert (memory.late_seconds, memory.mean_late_seconds) == (
+            (0.0, memory.mean_late_seconds) if down else (before.late_seconds, before.mean_late_seconds)
         )
 
 
@@ -80,7 +82,7 @@ def test_late_is_until_what_came_in_meanwhile_is_worked_off(stop: float, busy: f
 @given(savings())
 def test_a_change_is_taken_where_its_instances_save_together_what_it_costs(case: tuple[Saving, list[int]]) -> None:
     saving, given_back = case
-    alone = [own for own, n in zip(saving.stays, given_back, strict=True) if n > 0]
+    alone = [own for own, n in zip(saving.unneeded, given_back, strict=True) if n > 0]
     longest = max((stay for own in alone for stay in own), default=0.0)
     added = -sum(n for n in given_back if n < 0)
     saves = sum(map(sum, alone)) - added * longest
@@ -95,7 +97,7 @@ def test_one_instance_that_was_long_too_much_is_not_hidden_by_one_that_was_not(c
     saving, given_back = case
     if min(given_back) < 0 or sum(given_back) == 0:
         return
-    last = min(stay for own in saving.stays for stay in own)
+    last = min(stay for own in saving.unneeded for stay in own)
     assert saving.saved(given_back) >= sum(given_back) * last * (1 - 1e-9)
     for i in range(len(given_back)):  # nor one operator by another
         alone = [n if j == i else 0 for j, n in enumerate(given_back)]
@@ -134,12 +136,12 @@ def test_a_dearer_rescale_is_never_worth_it_where_a_cheaper_is_not(
 @given(PRICES, PRICES, st.floats(0.0, 1.0))
 def test_the_cheaper_a_rescale_is_the_surer_it_must_be(one: RescalePrice, other: RescalePrice, asked: float) -> None:
     cheap, dear = sorted((one, other), key=lambda price: price.job_seconds)
-    assert asked <= dear.confidence(asked) <= cheap.confidence(asked) <= max(asked, MAX_CONFIDENCE)
+    assert asked <= dear.required_confidence(asked) <= cheap.required_confidence(asked) <= max(asked, MAX_CONFIDENCE)
 
 
 def test_what_was_asked_for_holds_for_ten_seconds_in_place() -> None:
-    assert RescalePrice(RescaleTime(10.0), 20.0).confidence(0.75) == pytest.approx(0.75)
-    assert RescalePrice(RescaleTime(0.2, 10.0), 20.0).confidence(0.75) == 0.95
+    assert RescalePrice(RescaleTime(10.0), 20.0).required_confidence(0.75) == pytest.approx(0.75)
+    assert RescalePrice(RescaleTime(0.2, 10.0), 20.0).required_confidence(0.75) == 0.95
 
 
 @given(WORTH, INSTANCES, st.floats(1e-6, 1e7), st.floats(-1e-2, 1e-2))
@@ -173,14 +175,18 @@ def test_what_a_change_costs_is_told_in_words() -> None:
     price = RescalePrice(RescaleTime(0.2, 10.0), 60.0)
     assert price.job_seconds == pytest.approx(46.0)  # 0.6 s late, at a minute of the job each, and 10 s
     saving = Saving(price, 10, ((2400.0, 1200.0),))
-    assert saving.weighed((2,)).text == (
-        "a change costs about 200 ms of standstill (600 ms late) and 10.00 s of running twice, worth 7.67"
-        " instance-minutes; 2 less save 60 instance-minutes before the load is expected back"
-    )
-    little = replace(saving, stays=((60.0,),)).weighed((1,)).text
-    assert little.endswith("1 less save 1 instance-minutes before the load is expected back: too little")
-    assert ", after it records were late for 40.00 s, worth 6.8 instance-hours" in price.of_less(40.0).said(10)
-    assert "for 20 min ahead" in price.ahead(1200.0, 10).text
+    paying, little = saving.explain((2,)), replace(saving, unneeded=((60.0,),)).explain((1,))
+    assert paying.code == little.code == "price"
+    assert paying.numbers["saved_instance_seconds"] == 3600.0
+    assert paying.numbers["price_instance_seconds"] == pytest.approx(460.0)
+    for shown in ("200 ms", "600 ms", "10.00 s", "7.67 instance-minutes", "60 instance-minutes"):
+        assert shown in paying.text
+    assert "too little" in little.text
+    assert "too little" not in paying.text
+    late = price.for_scale_down(40.0).describe(10)
+    assert "40.00 s" in late
+    assert "6.8 instance-hours" in late
+    assert "20 min" in price.explain_horizon(1200.0, 10).text
 
 
 @pytest.mark.parametrize(("seconds", "says"), [(60.0, "1 instance-minutes"), (9000.0, "2.5 instance-hours")])

@@ -17,7 +17,7 @@ from autotrascale.plan.control.autoscaling.rate_history import (
 def heard(rates: list[float], every: float = 60.0) -> RateHistory:
     known = RateHistory()
     for i, rate in enumerate(rates):
-        known = known.adding((i + 1) * every, every, rate)
+        known = known.add((i + 1) * every, every, rate)
     return known
 
 
@@ -43,24 +43,24 @@ def test_noise_is_no_trend(seed: int) -> None:
     known, now = RateHistory(), 0.0
     for _ in range(300):
         now += 30.0
-        known = known.adding(now, 30.0, 100.0 * rng.lognormvariate(0, 0.03))
+        known = known.add(now, 30.0, 100.0 * rng.lognormvariate(0, 0.03))
         assert known.ahead(now, 3600.0, 0.0, most=3.0) < 115.0
 
 
 def test_a_jump_is_looked_at_twice_and_begins_a_line_of_its_own() -> None:
-    known = heard([100.0] * 20).adding(1260.0, 60.0, 130.0)
+    known = heard([100.0] * 20).add(1260.0, 60.0, 130.0)
     assert known.jumped
-    known = known.adding(1320.0, 60.0, 160.0)
+    known = known.add(1320.0, 60.0, 160.0)
     assert not known.jumped
     assert known.need(1320.0, 0.0) == pytest.approx(160.0)
-    assert known.lately(1320.0, 600.0, 0.0) == pytest.approx(160.0)
+    assert known.recent_need(1320.0, 600.0, 0.0) == pytest.approx(160.0)
 
 
 def test_a_spike_that_is_over_counts_for_a_while() -> None:
     known = heard([100.0] * 20 + [130.0, 160.0, 160.0, 120.0] + [100.0] * 5)
     now = 29 * 60.0
-    assert known.lately(now, 600.0, 0.0) == pytest.approx(160.0)
-    assert known.lately(now, 240.0, 0.0) < 130.0
+    assert known.recent_need(now, 600.0, 0.0) == pytest.approx(160.0)
+    assert known.recent_need(now, 240.0, 0.0) < 130.0
 
 
 def test_short_looks_become_windows_and_no_more_are_kept_than_needed() -> None:
@@ -87,7 +87,7 @@ def test_a_short_horizon_sees_a_ramp_within_seconds(seed: int, up: bool) -> None
     for number in range(20):
         now += 4.0
         rate = 20.0 + 2.0 * number if up else 60.0 - 2.0 * number
-        known = known.adding(now, 4.0, rate * rng.lognormvariate(0.0, 0.02), SHORT)
+        known = known.add(now, 4.0, rate * rng.lognormvariate(0.0, 0.02), SHORT)
     ahead, need = known.ahead(now, SHORT, 0.0, 2.0), known.need(now, 0.0)
     assert need == pytest.approx(rate, rel=0.12)
     assert (ahead > 1.08 * need) == up
@@ -100,9 +100,9 @@ def test_a_step_is_a_jump_for_a_short_horizon_too(seed: int) -> None:
     known, now = RateHistory(), 0.0
     for rate in [20.0] * 12 + [40.0]:
         now += 4.0
-        known = known.adding(now, 4.0, rate * (1 + 0.01 * rng.gauss(0, 1)), SHORT)
+        known = known.add(now, 4.0, rate * (1 + 0.01 * rng.gauss(0, 1)), SHORT)
     assert known.jumped
     for _ in range(12):
         now += 4.0
-        known = known.adding(now, 4.0, 40.0, SHORT)
+        known = known.add(now, 4.0, 40.0, SHORT)
     assert known.ahead(now, SHORT, 0.0, 2.0) == pytest.approx(40.0, rel=0.05)

@@ -1,12 +1,12 @@
-"""What people ask of a control loop while it runs, as values that its step takes in with a look.
+"""Users' commands to a running control loop, as values that a step takes in together with an observation.
 
-    pause     it goes on looking, and rescales nothing           until resumed
-    pin       operators get this parallelism, and keep it        until resumed
-    resume    neither any more
-    apply     what it recommends is carried out                  once, at the first look that it can decide on
+    pause     observe on, rescale nothing                              until `resume`
+    pin       give operators a parallelism and keep it                 until `resume`
+    resume    end a pause or a pin
+    apply     carry out the recommendation                             once, at the next decision
 
-Of two that cannot both hold the later counts. Each order has a number of the journal's; one that was taken already says
-nothing new, so that it may be handed in again after a crash.
+A later command replaces an earlier one that contradicts it. The journal numbers the commands. A command whose number
+was seen before is ignored, so that commands can be delivered again after a crash.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ CommandKind = Literal["pause", "resume", "pin", "apply"]
 
 @dataclass(frozen=True)
 class LoopCommand:
+    """One command of a user."""
+
     number: int
     what: CommandKind
     asked_by: str
-    asked_at: float  # by the wall's clock: for people to read
-    parallelism: Mapping[str, int] = field(default_factory=dict)  # of a pin, for the operators that it names
+    asked_at: float  # Unix seconds; for display only
+    parallelism: Mapping[str, int] = field(default_factory=dict)  # of a pin, by operator
 
     def __post_init__(self) -> None:
         checks.count("number", self.number)
         if bool(self.parallelism) != (self.what == "pin"):
             raise InputError(
                 "parallelism",
-                "is what a pin has, and nothing else",
+                "belongs to the command pin, which needs it",
                 seen=dict(self.parallelism),
                 remedy="name the operators to pin, or leave it out",
             )
@@ -49,17 +51,17 @@ class LoopCommand:
             checks.count(f"parallelism.{name}", k)
 
     @property
-    def in_words(self) -> str:
-        return "pin " + _each(self.parallelism) if self.parallelism else self.what
+    def description(self) -> str:
+        return "pin " + _format_pins(self.parallelism) if self.parallelism else self.what
 
 
 @dataclass(frozen=True)
 class CommandsInForce:
-    """Those in force."""
+    """The commands that are in force."""
 
-    taken: int = 0  # the number of the last one
+    last_number: int = 0  # number of the newest accepted command
     standing: LoopCommand | None = None  # a pause or a pin, until it is resumed
-    applying: LoopCommand | None = None  # waits for a look that can be decided on, and for its rescale to end
+    applying: LoopCommand | None = None  # until a decision was made and its rescale has ended
 
     @property
     def paused(self) -> bool:
@@ -67,61 +69,61 @@ class CommandsInForce:
 
     @property
     def pinned(self) -> Mapping[str, int]:
-        """As it was asked for, which may be out of bounds."""
+        """The pins as the user asked for them, possibly out of bounds."""
         return self.standing.parallelism if self.standing is not None else {}
 
-    def taking(self, order: LoopCommand) -> CommandsInForce:
-        if order.number <= self.taken:
+    def accept(self, command: LoopCommand) -> CommandsInForce:
+        if command.number <= self.last_number:
             return self
-        match order.what:
+        match command.what:
             case "apply":
-                return CommandsInForce(order.number, self.standing, order)
+                return CommandsInForce(command.number, self.standing, command)
             case "resume":
-                return CommandsInForce(order.number)
+                return CommandsInForce(command.number)
             case _:
-                return CommandsInForce(order.number, order)
+                return CommandsInForce(command.number, command)
 
-    def taking_all(self, orders: Iterable[LoopCommand]) -> CommandsInForce:
-        found = self
-        for order in orders:
-            found = found.taking(order)
-        return found
+    def accept_all(self, commands: Iterable[LoopCommand]) -> CommandsInForce:
+        in_force = self
+        for command in commands:
+            in_force = in_force.accept(command)
+        return in_force
 
-    def applied(self) -> CommandsInForce:
+    def end_apply(self) -> CommandsInForce:
         return self if self.applying is None else replace(self, applying=None)
 
-    def reasons(self) -> list[Reason]:
-        """What stands, for each entry that is written meanwhile."""
-        found = []
+    def explain(self) -> list[Reason]:
+        """Return a reason for each command in force."""
+        reasons = []
         if self.paused and self.standing is not None:
-            text = f"paused by {self.standing.asked_by}: nothing is rescaled until it is resumed"
-            found.append(Reason("paused", text, {"order": self.standing.number}))
+            text = f"Paused by {self.standing.asked_by}: nothing is rescaled until `resume`."
+            reasons.append(Reason("paused", text, {"order": self.standing.number}))
         if self.pinned and self.standing is not None:
-            text = f"pinned by {self.standing.asked_by} until it is resumed: {_each(self.pinned)}"
-            found.append(Reason("pinned-by", text, {"order": self.standing.number}))
+            text = f"Pinned by {self.standing.asked_by} until `resume`: {_format_pins(self.pinned)}."
+            reasons.append(Reason("pinned-by", text, {"order": self.standing.number}))
         if self.applying is not None:
-            text = f"{self.applying.asked_by} asked to carry out what is recommended"
-            found.append(Reason("applying", text, {"order": self.applying.number}))
-        return found
+            text = f"{self.applying.asked_by} asked to apply the recommendation."
+            reasons.append(Reason("applying", text, {"order": self.applying.number}))
+        return reasons
 
 
-def accept_commands(orders: CommandsInForce, asked: Iterable[LoopCommand]) -> tuple[CommandsInForce, list[Reason]]:
-    """Those in force from now on, and who asked for what is new."""
+def accept_commands(in_force: CommandsInForce, commands: Iterable[LoopCommand]) -> tuple[CommandsInForce, list[Reason]]:
+    """Return the commands in force after `commands`, and a reason that names the user of each new command."""
     reasons = []
-    for order in asked:
-        if order.number > orders.taken:
-            numbers = {"order": order.number, "what": order.what, "asked_by": order.asked_by}
-            reasons.append(Reason("ordered", f"{order.asked_by} asked: {order.in_words}", numbers))
-        orders = orders.taking(order)
-    return orders, reasons
+    for command in commands:
+        if command.number > in_force.last_number:
+            numbers = {"order": command.number, "what": command.what, "asked_by": command.asked_by}
+            reasons.append(Reason("ordered", f"{command.asked_by} asked: {command.description}.", numbers))
+        in_force = in_force.accept(command)
+    return in_force, reasons
 
 
-# --- a pin, within the bounds of the job ------------------------------------------------------------------------------
+# --- pins within the bounds of the job --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PinBounds:
-    """What a pin is kept within: the job's own bounds and its knobs', by the snapshot where there is one."""
+    """The bounds of a pin: the job's own and those of the knobs. A snapshot, if given, knows the job's own best."""
 
     knobs: Knobs
     topology: Topology | None
@@ -132,42 +134,45 @@ class PinBounds:
     def execution(self) -> Execution | None:
         return None if self.snapshot is None else self.snapshot.execution
 
-    def of(self, name: str) -> tuple[int, int | None]:
-        least, most = self._declared(name)
-        return max(least, self.knobs.minimum.get(name, 1)), _least(most, self.knobs.maximum.get(name))
+    def get(self, name: str) -> tuple[int, int | None]:
+        """Return the minimum and maximum of an operator."""
+        least, most = self._get_declared(name)
+        return max(least, self.knobs.minimum.get(name, 1)), _smaller(most, self.knobs.maximum.get(name))
 
-    def _declared(self, name: str) -> tuple[int, int | None]:
+    def _get_declared(self, name: str) -> tuple[int, int | None]:
         if self.snapshot is not None and name in self.snapshot.operators:
             return get_limits(self.snapshot, name)
         declared = None if self.topology is None else self.topology.operators.get(name)
-        return (1, self.p_max) if declared is None else (declared.minimum, _least(declared.maximum, self.p_max))
+        return (1, self.p_max) if declared is None else (declared.minimum, _smaller(declared.maximum, self.p_max))
 
 
 def clamp_pins(pins: Mapping[str, int], running: Mapping[str, int], bounds: PinBounds) -> dict[str, int]:
-    """Of the operators that the job has. Every worker runs every operator where they are shared; a quota holds for what
-    people ask for, too."""
+    """Return `pins` of existing operators within the job's bounds and its quota.
+
+    With shared execution every worker runs every operator, so the largest pin counts for all of them.
+    """
     known = {name: k for name, k in pins.items() if name in running}
     if bounds.execution == "shared" and known:
         known = dict.fromkeys(running, max(known.values()))
-    kept = {name: _between(k, *bounds.of(name)) for name, k in known.items()}
+    clamped = {name: _clamp(k, *bounds.get(name)) for name, k in known.items()}
     quota = bounds.knobs.quota
-    if quota is None or count_slots(bounds.execution, {**running, **kept}) <= quota:
-        return kept
+    if quota is None or count_slots(bounds.execution, {**running, **clamped}) <= quota:
+        return clamped
     if bounds.execution in ("pipelined", None):
-        others = sum(k for name, k in running.items() if name not in kept)
-        cut = apply_quota(kept, {}, max(0, quota - others)).given
+        others = sum(k for name, k in running.items() if name not in clamped)
+        cut = apply_quota(clamped, {}, max(0, quota - others)).given
     else:
-        cut = {name: min(k, quota) for name, k in kept.items()}
-    return {name: max(cut[name], bounds.of(name)[0]) for name in kept}
+        cut = {name: min(k, quota) for name, k in clamped.items()}
+    return {name: max(cut[name], bounds.get(name)[0]) for name in clamped}
 
 
-def _between(k: int, least: int, most: int | None) -> int:
+def _clamp(k: int, least: int, most: int | None) -> int:
     return max(least, k if most is None else min(k, most))
 
 
-def _least(one: int | None, other: int | None) -> int | None:
+def _smaller(one: int | None, other: int | None) -> int | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-def _each(parallelism: Mapping[str, int]) -> str:
+def _format_pins(parallelism: Mapping[str, int]) -> str:
     return join_names(f"{name} {k}" for name, k in parallelism.items())

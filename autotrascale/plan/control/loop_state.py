@@ -1,10 +1,12 @@
-"""The values that the control loop steps on: its rules, its state, and the entry that each step leaves in the journal.
+"""The values of the control loop: its rules, its state, and the journal entry of each step.
 
-All of them are plain and frozen: a state is written down after each step, and read back by the process that goes on.
+All values are frozen and plain. The state is stored after each step, and another process can continue from it.
 
-    observed    what was last seen to run                          `State.observed`
-    requested   what was asked of the job, and is not seen yet     `State.requested`, which is the manager's
-    planned     what the last decision wanted                      `State.planned`
+Three parallelisms are kept apart:
+
+    observed    seen to run last                              `State.observed`
+    requested   asked of the job, and not seen to run yet     `State.requested`, owned by the scaling manager
+    planned     wanted by the last decision                   `State.planned`
 """
 
 from __future__ import annotations
@@ -26,29 +28,29 @@ from autotrascale.plan.control.manager import scaling_manager
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.control.observations.observation_history import ObservationHistory
 from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
-from autotrascale.plan.policies import Policy
+from autotrascale.plan.policies.base import Policy
 from autotrascale.plan.search.benefit_model import BenefitModel
 
 Parallelism = Mapping[str, int]
 LoopAction = Literal["stay", "rescale", "would-rescale", "start", "failed", "rescaled"]
-MAX_CHECKED_PREDICTIONS = 50  # predictions that the accuracy is told from
+MAX_CHECKED_PREDICTIONS = 50  # the newest; accuracy is computed from them
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What does not change while the loop runs."""
+    """The settings of a control loop. They do not change while it runs."""
 
     settings: AutoscalingSettings
     knobs: Knobs
     planning: PlanningSettings = field(default_factory=PlanningSettings)
-    rescales_per_day: int | None = 10  # None: what they cost is the only limit
-    stale_seconds: float = 0.0  # 0: three intervals
-    advise: bool = False
+    rescales_per_day: int | None = 10  # None: only the price of a rescale limits their number
+    stale_seconds: float = 0.0  # maximum age of metrics; 0: three policy intervals
+    advise: bool = False  # recommend, and change nothing
     models: tuple[BenefitModel, ...] = ()  # of other sessions and of tuning runs
-    policy: Policy | None = None  # another policy than ours, within the same guards
-    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)  # what it was made with
-    topology: Topology | None = None  # the job's own, which measurements are held against
-    p_max: int | None = None  # … and the most instances that any of its operators can have
+    policy: Policy | None = None  # None: AuTraScale's own
+    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)  # that `policy` was made with
+    topology: Topology | None = None  # the job's own; measurements are checked against it
+    p_max: int | None = None  # the maximum of instances of any operator
 
     def __post_init__(self) -> None:
         if self.rescales_per_day is not None:
@@ -57,14 +59,18 @@ class Rules:
         checks.positive("interval_seconds", self.knobs.interval_seconds)
 
     @property
-    def oldest(self) -> float:
-        """Metrics older than so many seconds are not decided on."""
+    def max_age_seconds(self) -> float:
+        """The maximum age of metrics that a decision may use."""
         return self.stale_seconds or 3 * self.knobs.interval_seconds
+
+    def sort_operators(self, parallelism: Parallelism) -> dict[str, int]:
+        """Return `parallelism` in the topology's order, which vectors rely on."""
+        return {name: parallelism[name] for name in self.topology or parallelism if name in parallelism}
 
 
 @dataclass(frozen=True)
 class CheckedPrediction:
-    """What was predicted of a rescale, and what came: latencies in seconds."""
+    """A predicted latency beside the observed latency, in seconds."""
 
     predicted: float
     sd: float
@@ -73,51 +79,54 @@ class CheckedPrediction:
 
 @dataclass(frozen=True)
 class Totals:
+    """The sums of a session. Durations are seconds on the job's clock."""
+
     seconds: float = 0.0
-    within: float = 0.0  # … of these within the target
-    unknown: float = 0.0
+    within: float = 0.0  # part of `seconds` within the target
+    unknown: float = 0.0  # part of `seconds` without a measured latency
     instance_seconds: float = 0.0
     most_instances: int = 0
     rescales: int = 0
     starts: int = 0
-    looks: int = 0
-    held: Mapping[str, int] = field(default_factory=dict)  # looks that held, by the first reason's code and why
+    observations: int = 0
+    held: Mapping[str, int] = field(default_factory=dict)  # held observations by the code and cause of the hold
     held_in_a_row: int = 0  # up to now
-    holds_for: str = ""  # the code and why of the last of them
+    holds_for: str = ""  # code and cause of the newest hold
 
-    def counted(self, seconds: float, met: bool | None, running: Parallelism | None) -> Totals:
-        """`met` is None while nobody knows."""
+    def add_time(self, seconds: float, is_within: bool | None, running: Parallelism | None) -> Totals:
+        """Add `seconds` in which the job ran at `running`. `is_within`: the target was met; None: unknown."""
         instances = sum((running or {}).values())
         return replace(
             self,
             seconds=self.seconds + seconds,
-            within=self.within + (seconds if met else 0.0),
-            unknown=self.unknown + (seconds if met is None else 0.0),
+            within=self.within + (seconds if is_within else 0.0),
+            unknown=self.unknown + (seconds if is_within is None else 0.0),
             instance_seconds=self.instance_seconds + instances * seconds,
             most_instances=max(self.most_instances, instances),
         )
 
-    def holding(self, reason: Reason) -> Totals:
+    def add_hold(self, reason: Reason) -> Totals:
+        """Count an observation that was held for `reason`."""
         why = reason.numbers.get("why")
         name = f"{reason.code}: {why}" if why else reason.code
         held = {**self.held, name: self.held.get(name, 0) + 1}
         return replace(self, held=held, held_in_a_row=self.held_in_a_row + 1, holds_for=name)
 
-    def not_holding(self) -> Totals:
+    def end_hold(self) -> Totals:
         return replace(self, held_in_a_row=0)
 
 
 @dataclass(frozen=True)
 class PastRescale:
-    """`at` is whole time (`Clock.passed`)."""
+    """A rescale of the last day."""
 
-    at: float
-    growth: int  # instances more than before
+    at: float  # `Clock.passed`
+    growth: int  # instances after it minus instances before it
 
 
 @dataclass(frozen=True)
 class PolicyMemory:
-    """What another policy than ours remembers, as it gave it."""
+    """The memory of another policy than AuTraScale's own, as plain data."""
 
     policy: str = ""
     memory: Mapping[str, Any] = field(default_factory=dict)
@@ -125,55 +134,53 @@ class PolicyMemory:
 
 @dataclass(frozen=True)
 class State:
+    """The state of a control loop between two steps. Times are `Clock.now` unless they say otherwise."""
+
     manager: scaling_manager.ManagerState = field(default_factory=scaling_manager.ManagerState)
     memory: AutoscalingMemory = field(default_factory=AutoscalingMemory)
     clock: Clock = field(default_factory=Clock)
     services: ServiceLatencyHistory = field(default_factory=ServiceLatencyHistory)
-    observed: Parallelism | None = None  # what was last seen to run
-    down: bool = False  # … and does not any more
-    planned: Parallelism | None = None  # what the last decision wanted
-    beliefs: ObservationHistory = field(default_factory=ObservationHistory)  # what the next look is compared with
+    observed: Parallelism | None = None  # seen to run last
+    down: bool = False  # the job does not run now
+    planned: Parallelism | None = None  # wanted by the last decision
+    history: ObservationHistory = field(default_factory=ObservationHistory)  # the next observation is compared with it
     rescales: tuple[PastRescale, ...] = ()  # of the last day
-    changed_at: float | None = None  # when what runs was last changed, or the job started again
-    failed_at: float | None = None
-    pace: float = 1.0  # times the interval, while the rate swings faster than the job can follow
-    predicted: LatencyPrediction | None = None  # of the last rescale, not compared with what came yet
+    changed_at: float | None = None  # time of the last rescale or start
+    failed_at: float | None = None  # time of the last rescale, if it failed
+    backoff: float = 1.0  # multiple of the policy interval, while the rate swings faster than the job can follow
+    predicted: LatencyPrediction | None = None  # for the last rescale; None: already compared with the measured latency
     checked: tuple[CheckedPrediction, ...] = ()
     totals: Totals = field(default_factory=Totals)
     starts: int = 0  # in a row, without the job being seen to run
     number: int = 0  # of the last entry
     slots: int = 0  # that the job takes, or has asked for
-    fixed: Mapping[str, int] = field(default_factory=dict)  # operators that ran otherwise than asked, and on how many
-    orders: CommandsInForce = field(default_factory=CommandsInForce)  # of people, in force
-    measured_at: float | None = None  # when the newest metrics that were believed were made; whole time
-    decided_at: float | None = None  # … and when a look was last decided on
-    policy: PolicyMemory = field(default_factory=PolicyMemory)
-    taken: tuple[RescaleTime, ...] = ()  # by the last rescales
+    engine_fixed: Mapping[str, int] = field(default_factory=dict)  # by operators whose engine ignored the request
+    commands: CommandsInForce = field(default_factory=CommandsInForce)
+    measured_at: float | None = None  # time of the newest trusted metrics, as `Clock.passed`
+    decided_at: float | None = None  # time of the last decision, as `Clock.passed`
+    policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
+    rescale_times: tuple[RescaleTime, ...] = ()  # measured at the last rescales
 
     @property
     def requested(self) -> Parallelism | None:
-        """What was asked of the job and was not seen to run yet."""
+        """The parallelism that was asked of the job and was not seen to run yet."""
         return self.manager.requested
 
     @property
     def meets_target(self) -> bool | None:
-        """By more than one look, since the last change; right after it nobody knows."""
-        return (
-            False
-            if self.memory.missed >= CONFIRMING_OBSERVATIONS
-            else True
-            if self.memory.good >= CONFIRMING_OBSERVATIONS
-            else None
-        )
+        """Whether the job meets its target, by several observations since the last change. None: too few of them."""
+        if self.memory.missed >= CONFIRMING_OBSERVATIONS:
+            return False
+        return True if self.memory.good >= CONFIRMING_OBSERVATIONS else None
 
     def acts(self, rules: Rules) -> bool:
-        """Whether what it decides is carried out."""
-        return not (rules.advise or self.orders.paused) or self.orders.applying is not None
+        """Return whether decisions are carried out now."""
+        return not (rules.advise or self.commands.paused) or self.commands.applying is not None
 
 
 @dataclass(frozen=True)
 class DecisionEntry:
-    """One decision or non-decision, as it is journalled."""
+    """One step of the loop as it is journalled, also when nothing was decided."""
 
     number: int
     at: float
@@ -190,7 +197,7 @@ class DecisionEntry:
 
 
 def entry_to_dict(entry: DecisionEntry) -> dict[str, Any]:
-    """For programs: the entry as plain data."""
+    """Return `entry` as plain data."""
     predicted = entry.predicted
     return {
         "number": entry.number,

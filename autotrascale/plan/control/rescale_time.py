@@ -1,5 +1,4 @@
-"""What the next rescale of a job is expected to take: what the last ones took, and before the first what its engine
-says. What that is worth is `autoscaling/price.py`."""
+"""The expected duration of a job's next rescale: first the engine's estimate, then the measured durations."""
 
 from __future__ import annotations
 
@@ -11,18 +10,22 @@ from autotrascale.plan.control.autoscaling.rescale_price import RescalePrice
 from autotrascale.plan.control.loop_state import Rules, State
 from autotrascale.plan.migration.rescale_mode import MEASURED, ORDINARY_KEYS
 
-MAX_REMEMBERED = 9  # rescales that are learned from, as the manager's
-DEFAULT_RESCALE_TIME = RescaleTime(
-    MEASURED.in_place.at(ORDINARY_KEYS)
-)  # where nobody says: in place, with the state of an ordinary job
+MAX_REMEMBERED = 9  # measured rescales, as many as the scaling manager keeps
+DEFAULT_RESCALE_TIME = RescaleTime(MEASURED.in_place.at(ORDINARY_KEYS))  # in place, with an ordinary amount of state
 
 
-def price_next_rescale(rules: Rules, state: State, told: RescaleTime | None) -> RescalePrice | None:
-    """The median of those that were seen and one that was expected: a single odd one changes nothing."""
+def price_next_rescale(rules: Rules, state: State, estimate: RescaleTime | None) -> RescalePrice | None:
+    """Return the price of the next rescale, or None if `rules` do not weigh prices.
+
+    The expected duration is the median of the measured durations and one estimate, so one outlier changes nothing.
+    The estimate is the engine's, else the `restart_seconds` knob, else `DEFAULT_RESCALE_TIME`.
+    """
     if rules.planning.late_worth is None:
         return None
-    guess = told or (RescaleTime(rules.knobs.restart_seconds) if rules.knobs.restart_seconds else DEFAULT_RESCALE_TIME)
-    known = (guess, *state.taken)
+    if estimate is None:
+        guess = rules.knobs.restart_seconds
+        estimate = RescaleTime(guess) if guess else DEFAULT_RESCALE_TIME
+    known = (estimate, *state.rescale_times)
     expected = RescaleTime(
         statistics.median(each.standstill_seconds for each in known),
         statistics.median(each.overlap_seconds for each in known),
@@ -31,9 +34,12 @@ def price_next_rescale(rules: Rules, state: State, told: RescaleTime | None) -> 
 
 
 def remember_rescale_time(state: State, rescaled: RescaleResult) -> tuple[RescaleTime, ...]:
-    """Those of the last rescales. One that found everything in its place took nothing, and says nothing; nor does one
-    whose times cannot be, as where a clock was set back."""
+    """Return the measured durations with that of `rescaled`.
+
+    A rescale that changed nothing is left out. So are impossible durations, which a clock that was set back causes.
+    """
     times = (rescaled.standstill_seconds, rescaled.overlap_seconds)
-    if dict(rescaled.running or {}) == dict(state.observed or {}) or not all(0 <= each < math.inf for each in times):
-        return state.taken
-    return (*state.taken, RescaleTime(*times))[-MAX_REMEMBERED:]
+    has_changed = dict(rescaled.running or {}) != dict(state.observed or {})
+    if not has_changed or not all(0 <= each < math.inf for each in times):
+        return state.rescale_times
+    return (*state.rescale_times, RescaleTime(*times))[-MAX_REMEMBERED:]

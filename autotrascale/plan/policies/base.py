@@ -1,10 +1,14 @@
-"""What the policies share: how they hold, how they answer within bounds, how their options are read."""
+"""The protocol of a policy, and the functions that policies share: hold, answer within bounds, read options.
+
+To add a policy, write a class with `name` and `decide`, a function `create(target, options)` beside it, and a line in
+`registry.BUILT_IN`. A package of its own names its `create` in the entry point group `autotrascale.policies` instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
@@ -19,21 +23,56 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=DataclassInstance)
 
 
+class Policy(Protocol):
+    """A rule that answers one snapshot with a parallelism and reasons. It holds if it lacks a measurement.
+
+    `manager.scaling_manager` decides when to act on the answer. A policy that remembers earlier snapshots belongs to
+    one job and is asked once for each window.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def decide(self, snapshot: Snapshot) -> Decision: ...
+
+
+@runtime_checkable
+class RememberingPolicy(Policy, Protocol):
+    """A policy whose answers depend on earlier snapshots. Its memory is plain data that JSON can hold."""
+
+    def get_memory(self) -> Mapping[str, object]: ...
+
+    def with_memory(self, memory: Mapping[str, object]) -> Policy:
+        """Return the same policy with `memory`. This object does not change."""
+        ...
+
+
+Options = Mapping[str, object]
+PolicyFactory = Callable[[Target | None, Options], Policy]
+
+
+def memory_of(policy: Policy) -> dict[str, Any]:
+    """Return the policy's memory; empty if it decides by one snapshot alone."""
+    return dict(policy.get_memory()) if isinstance(policy, RememberingPolicy) else {}
+
+
+def with_memory(policy: Policy, memory: Mapping[str, Any]) -> Policy:
+    """Return the policy with `memory`, without changing `policy`. An empty memory: nothing was seen yet."""
+    return policy.with_memory(memory) if isinstance(policy, RememberingPolicy) else policy
+
+
 def hold(policy: str, snapshot: Snapshot, reasons: Iterable[Reason]) -> Decision:
-    """Everything stays as it runs, since nothing could be decided. The one way to hold; people know it by the codes
-    of the reasons, which start with `hold`, and programs by `Decision.hold`."""
+    """Return a decision that keeps what runs because nothing could be decided. Its reason codes start with `hold`."""
     return Decision(policy, snapshot.parallelism, changed=False, reasons=tuple(reasons), hold=True)
 
 
 def hold_for_gaps(policy: str, snapshot: Snapshot, unsized: Unsized) -> Decision:
-    return hold(
-        policy,
-        snapshot,
-        [
-            Reason("hold-unknown-rate", f"holding: {gap}", {"operator": gap.operator, "missing": gap.missing})
-            for gap in unsized.gaps
-        ],
-    )
+    """Return a hold with a reason for each missing measurement."""
+    reasons = [
+        Reason("hold-unknown-rate", f"On hold: {gap}.", {"operator": gap.operator, "missing": gap.missing})
+        for gap in unsized.gaps
+    ]
+    return hold(policy, snapshot, reasons)
 
 
 def answer(
@@ -44,28 +83,36 @@ def answer(
     sized: Sizing | None = None,
     unmeasured: Sequence[str] = (),
 ) -> Decision:
-    """`wanted` within the bounds. With shared execution every worker runs all operators: the largest wish counts.
+    """Return a decision for `wanted` within the job's bounds.
 
-    Where `sized` lacks a part of the time that operators share, more may be asked for, but nothing is given back, and
-    that what runs is enough is not decided. `unmeasured` are fields that the policy's own prediction lacks.
+    With shared execution every worker runs all operators, so the largest number counts for all. If a measurement is
+    missing, the decision may only scale up; if it would not change anything, it holds.
+
+    Args:
+        policy: the policy's name.
+        snapshot: the measurements.
+        wanted: the instances that the policy wants for each operator.
+        reasons: its reasons.
+        sized: the sizing behind the answer, which knows missing parts of the time that operators share.
+        unmeasured: further fields that the policy's prediction lacks.
     """
     unmeasured = (*(sized.unmeasured if sized is not None else ()), *unmeasured)
     running, limits = snapshot.parallelism, zip(*get_bounds(snapshot), strict=True)
-    bound = dict(zip(snapshot.operators, limits, strict=True))
-    within = {name: clip(k, *bound[name]) for name, k in wanted.items()}
+    bounds = dict(zip(snapshot.operators, limits, strict=True))
+    bounded = {name: clip(k, *bounds[name]) for name, k in wanted.items()}
     if unmeasured:
-        kept = {name: clip(max(k, running[name]), *bound[name]) for name, k in within.items()}
-        if kept != within or kept == running:
+        grown = {name: clip(max(k, running[name]), *bounds[name]) for name, k in bounded.items()}
+        if grown != bounded or grown == running:
             reasons = [*reasons, explain_no_scale_down(unmeasured)]
-        if kept == running:
+        if grown == running:
             return hold(policy, snapshot, reasons)
-        within = kept
-    if snapshot.execution == "shared" and len(set(within.values())) > 1:
-        workers = max(within.values())
-        text = f"every worker runs every operator: the largest wish, {workers}, counts for all"
-        within = dict.fromkeys(within, workers)
+        bounded = grown
+    if snapshot.execution == "shared" and len(set(bounded.values())) > 1:
+        workers = max(bounded.values())
+        text = f"{workers} workers, the largest number for any operator: every worker runs every operator."
+        bounded = dict.fromkeys(bounded, workers)
         reasons = [*reasons, Reason("shared-workers", text, {"workers": workers})]
-    return Decision.between(policy, running, within, *reasons)
+    return Decision.between(policy, running, bounded, *reasons)
 
 
 def clip(value: int, least: int, most: int) -> int:
@@ -73,6 +120,7 @@ def clip(value: int, least: int, most: int) -> int:
 
 
 def require_target(policy: str, target: Target | None) -> Target:
+    """Return `target`. Raise `InputError` if there is none."""
     if target is None:
         raise InputError(
             f"policy {policy}",
@@ -83,7 +131,7 @@ def require_target(policy: str, target: Target | None) -> Target:
 
 
 def read_options(kind: type[T], policy: str, options: Mapping[str, object], **given: object) -> T:
-    """`kind(**options)`, with unknown options and values of the wrong type refused by name."""
+    """Return `kind(**given, **options)`. Raise `InputError` for an unknown option or a value of the wrong type."""
     names = [field.name for field in fields(kind) if field.init and field.name not in given]
     for name in options:
         if name not in names:
@@ -92,4 +140,4 @@ def read_options(kind: type[T], policy: str, options: Mapping[str, object], **gi
     try:
         return kind(**given, **options)
     except InputError as error:
-        raise error.under(f"policy {policy}: ") from None
+        raise error.with_prefix(f"policy {policy}: ") from None

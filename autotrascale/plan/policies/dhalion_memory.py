@@ -1,7 +1,7 @@
-"""What Dhalion did last and what came of it: its action log and its blacklist (VLDB '17, §4.3).
+"""Dhalion's memory: its action log and its blacklist (VLDB '17, §4.3).
 
-What did not help is not done again while the rates are about the same. Measured rates are never the same twice, so that
-a change of less than a tenth is none.
+An action that did not help is not repeated while the rates stay about the same. Measured rates vary, so a change of
+less than a tenth counts as none.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Direction = Literal["up", "down"]
 
 @dataclass(frozen=True)
 class DhalionAction:
-    """What was last asked for: to judge it, what the back-pressure was then, and from which parallelism."""
+    """The last action, with the back-pressure and the parallelism before it."""
 
     operator: str
     before: int
     wanted: int
-    pressure: float
-    comparable: bool = True  # not where the rates have changed since
+    pressure: float  # ms/s
+    comparable: bool = True  # False after the rates changed
 
     @property
     def direction(self) -> Direction:
@@ -34,18 +34,18 @@ class DhalionAction:
 
 @dataclass(frozen=True)
 class DhalionMemory:
-    """What one snapshot leaves for the next. The lists hold at these rates only."""
+    """The memory between two snapshots. The lists of operators hold at these rates only."""
 
     rates: Mapping[str, float] | None = None
     action: DhalionAction | None = None
-    waited: int = 0
-    up: tuple[str, ...] = ()  # operators that more instances did not help
-    down: tuple[str, ...] = ()  # … and that fewer instances were too few for
-    raised: tuple[str, ...] = ()  # … that were scaled up
+    waited: int = 0  # snapshots since the action was carried out
+    up: tuple[str, ...] = ()  # operators that a scale-up did not help
+    down: tuple[str, ...] = ()  # operators whose scale-down brought back-pressure
+    raised: tuple[str, ...] = ()  # operators that were scaled up
 
 
 def parse_memory(plain: Mapping[str, object]) -> DhalionMemory:
-    """As `remembered` gave it, by way of JSON."""
+    """Return the memory that `Dhalion.get_memory` gave as plain data. Raise `InputError` for any other data."""
     try:
         memory = DhalionMemory(**plain)  # type: ignore[arg-type]
         action = DhalionAction(**memory.action) if isinstance(memory.action, Mapping) else memory.action
@@ -55,27 +55,27 @@ def parse_memory(plain: Mapping[str, object]) -> DhalionMemory:
             "policy dhalion: memory",
             "is of another version of this program",
             seen=dict(plain),
-            remedy="go on with the program that wrote it, or begin anew",
+            remedy="continue with the program that wrote it, or start a new session",
         ) from None
 
 
 def forget_at_new_rates(memory: DhalionMemory, snapshot: Snapshot, change: float) -> DhalionMemory:
-    """What was learned holds while the rates are about what they were when the first of it was."""
-    rates = dict(snapshot.source_rates)
-    if memory.rates is not None and set(memory.rates) == set(rates):
-        same = all(abs(rates[name] - before) <= change * before for name, before in memory.rates.items())
-        if same:
-            return memory
+    """Return the memory, with empty lists if a rate changed by more than the share `change` since they began."""
+    rates, before = dict(snapshot.source_rates), memory.rates
+    has_same_sources = before is not None and set(before) == set(rates)
+    if has_same_sources and all(abs(rates[name] - rate) <= change * rate for name, rate in (before or {}).items()):
+        return memory
     action = None if memory.action is None else replace(memory.action, comparable=False)
     return DhalionMemory(rates, action, memory.waited)
 
 
 def judge_scale_up(memory: DhalionMemory, action: DhalionAction, now: float) -> tuple[DhalionMemory, list[Reason]]:
+    """Blacklist a scale-up that did not lower the back-pressure, which is `now` ms/s."""
     if now < action.pressure or not action.comparable:
         return memory, []
     text = (
-        f"{action.operator}: {action.before} → {action.wanted} did not help, "
-        f"back-pressure went from {action.pressure:.0f} to {now:.0f} ms per second"
+        f"{action.operator}: {action.before} → {action.wanted} did not help. "
+        f"Back-pressure went from {action.pressure:.0f} to {now:.0f} ms per second."
     )
     numbers: dict[str, Number] = {"operator": action.operator, "before_ms": action.pressure, "after_ms": now}
     up = tuple(dict.fromkeys([*memory.up, action.operator]))
@@ -83,9 +83,9 @@ def judge_scale_up(memory: DhalionMemory, action: DhalionAction, now: float) -> 
 
 
 def explain_waiting(action: DhalionAction, waited: int, wait: int) -> Reason:
-    text = f"waiting for {action.operator} {action.before} → {action.wanted} to settle: {waited} of {wait}"
+    text = f"On hold: {action.operator} {action.before} → {action.wanted} settles, window {waited} of {wait}."
     return Reason("hold-waiting", text, {"operator": action.operator, "waited": waited, "wait": wait})
 
 
 def explain_blacklisted(name: str) -> Reason:
-    return Reason("blacklisted", f"{name}: scaling it did not help at these rates, left alone", {"operator": name})
+    return Reason("blacklisted", f"{name}: no change, a scale-up did not help at these rates.", {"operator": name})

@@ -1,22 +1,22 @@
-"""DRS (Fu et al.): an open Jackson network of M/M/k stations, and always the next instance that lowers latency most.
+"""The policy DRS (Fu et al.): an open Jackson network of M/M/k stations. Each next instance lowers latency most.
 
 | symbol   | meaning                                                              | unit      |
 |----------|----------------------------------------------------------------------|-----------|
 | λ_0      | records that enter the job, all sources together                      | records/s |
 | λ_i, μ_i | arrivals at operator i, service rate of one of its instances          | records/s |
 | k_i      | instances of i                                                       | instances |
-| a = λ/μ  | offered load, stable when a < k                                      | instances |
+| a = λ/μ  | offered load, stable if a < k                                         | instances |
 | B, C     | Erlang's probabilities of loss and of having to wait                  | [0, 1]    |
 | E[T_i]   | expected sojourn at i, E[T_i] = 1/μ + C / (kμ − λ)                   | s         |
 | E[T]     | expected total latency, E[T] = Σ (λ_i/λ_0) E[T_i]                    | s         |
+| K_max    | maximum of Σ k_i, the option `slots`                                 | instances |
 
-`true` takes μ from useful time, `observed` from elapsed time, as the two DRS rows of AuTraScale's Table II do.
-`slots` is K_max: Σ k_i ends there, whatever E[T] is by then. Where not even stable queues fit in, each slot goes to
-whoever is busiest, so that as much of the rate as possible is carried.
+`true` takes μ from useful time, `observed` from elapsed time, as the two DRS rows of AuTraScale's Table II. If K_max is
+too small for stable queues, each slot goes to the busiest station, so that most of the rate is carried.
 
-differs: workers that run every operator are one station (`stations`), and micro-batches have none: there the same rule,
-the next instance where it lowers latency most, looks at the latency of the batch (`batches`). Elapsed time says nothing
-on either, since the turns of the other operators pass in it: `observed` holds.
+differs: workers that run every operator are one station (`stations`). Micro-batches have no stations: there each next
+instance lowers the latency of the batch most (`micro_batches`). Elapsed time includes the turns of other operators in
+both cases, so `observed` holds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.formatting import format_amount, format_seconds
-from autotrascale.plan.policies import Options, micro_batches
-from autotrascale.plan.policies.base import answer, hold, hold_for_gaps, read_options, require_target
+from autotrascale.plan.policies import micro_batches
+from autotrascale.plan.policies.base import Options, answer, hold, hold_for_gaps, read_options, require_target
 from autotrascale.plan.policies.reasons import (
     explain_hot_keys,
     explain_kept_sources,
@@ -50,7 +50,7 @@ Rates = Literal["true", "observed"]
 
 @dataclass(frozen=True)
 class DRS:
-    """Least instances, greedily, whose expected total latency is within the target."""
+    """A policy for the least instances, found greedily, whose expected total latency is within the target."""
 
     target: Target
     rates: Rates = "true"
@@ -68,39 +68,36 @@ class DRS:
 
     def decide(self, snapshot: Snapshot) -> Decision:
         if self.rates == "observed" and snapshot.execution != "pipelined":
-            return hold(self.name, snapshot, [_elapsed_time(snapshot)])
+            why = "elapsed time includes the turns of other operators, so no parallelism would be enough"
+            return hold(self.name, snapshot, [explain_no_counterpart(snapshot.execution, why, ["drs-true"])])
         sized = size(snapshot if self.rates == "true" else use_elapsed_time(snapshot), self.target)
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
-        wanted, reasons = (
-            self._in_batches(snapshot, sized)
-            if snapshot.execution == "micro-batch"
-            else self._in_queues(snapshot, sized)
-        )
+        decide = self._decide_batches if snapshot.execution == "micro-batch" else self._decide_queues
+        wanted, reasons = decide(snapshot, sized)
         reasons = [*reasons, *explain_mean_only(self.target)]
         return answer(self.name, snapshot, wanted, reasons, sized, find_unmeasured_stations(snapshot, sized))
 
-    def _in_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
-        found = {name: Servers(station) for name, station in build_stations(snapshot, sized).items()}
-        others = {name: k for name, k in snapshot.parallelism.items() if name not in found}
+    def _decide_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        by_name = {name: Servers(station) for name, station in build_stations(snapshot, sized).items()}
+        others = {name: k for name, k in snapshot.parallelism.items() if name not in by_name}
         kept = sum(others.values()) if snapshot.execution == "pipelined" else 0  # by sources of unknown rates
         slots = None if self.slots is None else max(0, self.slots - kept)
-        _allocate(list(found.values()), self.target.latency_seconds, slots)
-        used_up = slots is not None and sum(servers.k for servers in found.values()) >= slots
-        stuck = f"all {self.slots} slots are used" if used_up else "more instances would not lower it enough"
-        reached = explain_latency(_total(found.values()), self.target, stuck)
-        each = [_explain(name, servers) for name, servers in found.items()]
-        reasons = [*explain_kept_sources(snapshot, sized), *each, *explain_hot_keys(snapshot, sized), reached]
-        return expand_to_operators(snapshot, {name: servers.k for name, servers in found.items()}), reasons
+        _allocate(list(by_name.values()), self.target.latency_seconds, slots)
+        is_used_up = slots is not None and sum(servers.k for servers in by_name.values()) >= slots
+        stuck = f"all {self.slots} slots are used" if is_used_up else "more instances do not lower it enough"
+        latency = explain_latency(_total_latency(by_name.values()), self.target, stuck)
+        each = [_explain_station(name, servers) for name, servers in by_name.items()]
+        reasons = [*explain_kept_sources(snapshot, sized), *each, *explain_hot_keys(snapshot, sized), latency]
+        return expand_to_operators(snapshot, {name: servers.k for name, servers in by_name.items()}), reasons
 
-    def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
-        if self.slots is not None:  # stages take turns on the same ones
+    def _decide_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        if self.slots is not None:  # stages take turns on the same slots
             most = tuple(max(least, min(u, self.slots)) for least, u in zip(sized.lower, sized.upper, strict=True))
             sized = replace(sized, upper=most, floor=tuple(map(min, sized.floor, most)))
         k = micro_batches.find_fewest(sized, self.target)
-        return dict(zip(sized.operators, k, strict=True)), micro_batches.explain_parallelism(
-            snapshot, sized, k, self.target
-        )
+        reasons = micro_batches.explain_parallelism(snapshot, sized, k, self.target)
+        return dict(zip(sized.operators, k, strict=True)), reasons
 
 
 def create(target: Target | None, options: Options) -> DRS:
@@ -109,38 +106,40 @@ def create(target: Target | None, options: Options) -> DRS:
 
 
 def erlang_b(servers: int, offered: float) -> float:
-    """B(k) = aB(k−1) / (k + aB(k−1)), B(0) = 1. Powers and factorials, which overflow near k = 170, do not appear."""
+    """Return B(k) = aB(k−1) / (k + aB(k−1)), B(0) = 1. The recursion avoids factorials, which overflow near k = 170."""
     blocking = 1.0
     for k in range(1, servers + 1):
-        blocking = _one_more(blocking, k, offered)
+        blocking = _next_blocking(blocking, k, offered)
     return blocking
 
 
 def erlang_c(servers: int, offered: float) -> float:
-    """Probability that an arrival has to wait: `erlang_c(1, 0.5)` is 0.5."""
-    return _waits(erlang_b(servers, offered), servers, offered)
+    """Return the probability that an arrival has to wait: `erlang_c(1, 0.5)` is 0.5."""
+    return _waiting_probability(erlang_b(servers, offered), servers, offered)
 
 
 def sojourn_seconds(arrivals: float, service: float, servers: int) -> float:
-    """E[T_i] of M/M/k in seconds; infinite when the queue grows without end."""
+    """Return E[T_i] of M/M/k in seconds; infinite if the queue grows without end."""
     return Servers(Station(arrivals, service, least=servers, most=servers)).sojourn
 
 
 @dataclass
 class Servers:
-    """One station while instances are handed out, from the fewest with which its queue is stable. Keeps B(k), so that
-    one more instance costs one multiplication."""
+    """The instances of one station while the greedy search adds to them. It starts at the fewest for a stable queue.
+
+    B(k) is kept, so one more instance costs one multiplication.
+    """
 
     station: Station
     k: int = field(init=False)
-    blocking: float = field(init=False)
+    blocking: float = field(init=False)  # B(k)
 
     def __post_init__(self) -> None:
         station = self.station
         stable = station.most if station.offered >= station.most else math.floor(station.offered) + 1
-        self.at(min(max(stable, station.least), station.most))
+        self.set_instances(min(max(stable, station.least), station.most))
 
-    def at(self, k: int) -> None:
+    def set_instances(self, k: int) -> None:
         self.k, self.blocking = k, erlang_b(k, self.station.offered)
 
     @property
@@ -149,8 +148,8 @@ class Servers:
 
     @property
     def gain(self) -> float:
-        """By how much E[T] falls with one more instance. It shrinks with k, so the greedy choice is optimal."""
-        after = self._sojourn(self.k + 1, _one_more(self.blocking, self.k + 1, self.station.offered))
+        """The fall of E[T] with one more instance. It shrinks with k, so the greedy choice is optimal."""
+        after = self._sojourn(self.k + 1, _next_blocking(self.blocking, self.k + 1, self.station.offered))
         return self.station.visits * (self.sojourn - after)
 
     @property
@@ -159,45 +158,40 @@ class Servers:
 
     def grow(self) -> None:
         self.k += 1
-        self.blocking = _one_more(self.blocking, self.k, self.station.offered)
+        self.blocking = _next_blocking(self.blocking, self.k, self.station.offered)
 
     def _sojourn(self, k: int, blocking: float) -> float:
         spare = k * self.station.service - self.station.arrivals
         if spare <= 0:
             return math.inf
-        return 1.0 / self.station.service + _waits(blocking, k, self.station.offered) / spare
+        return 1.0 / self.station.service + _waiting_probability(blocking, k, self.station.offered) / spare
 
 
 def use_elapsed_time(snapshot: Snapshot) -> Snapshot:
-    """Every instance useful for the whole window: then the true rates are the observed ones (DS2 Eq. 3–4)."""
-    return replace(snapshot, operators={n: _busy(m, snapshot.window_seconds) for n, m in snapshot.operators.items()})
+    """Make every instance useful for the whole window. Then the true rates are the observed ones (DS2 Eq. 3–4)."""
+    window = snapshot.window_seconds
 
+    def make_busy(metrics: OperatorMetrics) -> OperatorMetrics:
+        if metrics.instances:
+            return replace(metrics, instances=tuple(replace(work, useful_seconds=window) for work in metrics.instances))
+        return replace(metrics, useful_seconds=window * metrics.parallelism)
 
-def _busy(metrics: OperatorMetrics, window: float) -> OperatorMetrics:
-    if metrics.instances:
-        return replace(metrics, instances=tuple(replace(work, useful_seconds=window) for work in metrics.instances))
-    return replace(metrics, useful_seconds=window * metrics.parallelism)
-
-
-def _elapsed_time(snapshot: Snapshot) -> Reason:
-    why = "elapsed time counts the turns of the other operators as this one's work, and no parallelism is enough then"
-    return explain_no_counterpart(snapshot.execution, why, ["drs-true"])
+    return replace(snapshot, operators={name: make_busy(metrics) for name, metrics in snapshot.operators.items()})
 
 
 def _allocate(servers: Sequence[Servers], target: float, slots: int | None) -> None:
-    """Add the instance that lowers E[T] most until it is within the target, nothing lowers it any more, or no slot is
-    left."""
+    """Add the instance that lowers E[T] most, until E[T] is within the target, cannot fall, or no slot is left."""
     left = math.inf if slots is None else slots - sum(each.k for each in servers)
     if left < 0:
-        _share_out(servers, slots or 0)
+        _allocate_unstable(servers, slots or 0)
         return
     heap = [(-each.gain, i) for i, each in enumerate(servers) if each.may_grow]
     heapq.heapify(heap)
-    total = _total(servers)
+    total = _total_latency(servers)
     while total > target and math.isfinite(total) and heap and left > 0:
         loss, i = heap[0]
         if total + loss == total:
-            break  # what is left to gain is below the last digit of the total
+            break  # the gain is below the last digit of the total
         servers[i].grow()
         total += loss
         left -= 1
@@ -207,39 +201,44 @@ def _allocate(servers: Sequence[Servers], target: float, slots: int | None) -> N
             heapq.heappop(heap)
 
 
-def _share_out(servers: Sequence[Servers], slots: int) -> None:
-    """From the least of each, a slot at a time to whoever is busiest: too few for stable queues."""
+def _allocate_unstable(servers: Sequence[Servers], slots: int) -> None:
+    """Give each slot beyond the minima to the busiest station: the slots are too few for stable queues."""
     for each in servers:
-        each.at(each.station.least)
+        each.set_instances(each.station.least)
     for _ in range(slots - sum(each.k for each in servers)):
         busiest = max((each for each in servers if each.may_grow), key=lambda each: each.station.offered / each.k)
         busiest.grow()
 
 
-def _total(servers: Iterable[Servers]) -> float:
+def _total_latency(servers: Iterable[Servers]) -> float:
     return sum(each.station.visits * each.sojourn for each in servers if each.station.visits)
 
 
-def _one_more(blocking: float, k: int, offered: float) -> float:
+def _next_blocking(blocking: float, k: int, offered: float) -> float:
     return offered * blocking / (k + offered * blocking)
 
 
-def _waits(blocking: float, k: int, offered: float) -> float:
-    """C from B. At and above saturation everybody waits."""
+def _waiting_probability(blocking: float, k: int, offered: float) -> float:
+    """Return C from B. At and above saturation every arrival waits."""
     busy = offered / k
     return 1.0 if busy >= 1 else blocking / (1.0 - busy * (1.0 - blocking))
 
 
-def _explain(name: str, servers: Servers) -> Reason:
+def _explain_station(name: str, servers: Servers) -> Reason:
     station, k = servers.station, servers.k
     if not station.visits:
-        return Reason("no-demand", f"{name}: no demand → {k}", {"operator": name, "wanted": k})
-    busy = station.offered / k
+        return Reason("no-demand", f"{name}: no demand → {k}.", {"operator": name, "wanted": k})
+    sojourn = format_seconds(servers.sojourn) if math.isfinite(servers.sojourn) else "a queue without end"
     text = (
-        f"{name}: {format_amount(station.arrivals)}/s over {format_amount(station.service)}/s per instance, "
-        f"{format_seconds(servers.sojourn) if math.isfinite(servers.sojourn) else 'a queue without end'} on {k}"
+        f"{name}: {format_amount(station.arrivals)}/s at {format_amount(station.service)}/s per instance, "
+        f"{sojourn} on {k}."
     )
-    numbers: dict[str, Number] = {"operator": name, "wanted": k, "utilisation": busy, "visits": station.visits}
+    numbers: dict[str, Number] = {
+        "operator": name,
+        "wanted": k,
+        "utilisation": station.offered / k,
+        "visits": station.visits,
+    }
     if math.isfinite(servers.sojourn):
         numbers["sojourn_seconds"] = servers.sojourn
     return Reason("station", text, numbers)

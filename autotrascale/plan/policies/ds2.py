@@ -1,4 +1,4 @@
-"""DS2 (OSDI '18): size every operator at once so that it keeps up with what its upstreams put out when they keep up."""
+"""The policy DS2 (OSDI '18): size every operator for the output of its upstream operators at the full input rate."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.formatting import format_load, format_percent, format_seconds
-from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, hold_for_gaps, read_options
+from autotrascale.plan.policies.base import Options, answer, hold_for_gaps, read_options
 from autotrascale.plan.policies.reasons import explain_demand, explain_unreachable_rate
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 
 
 @dataclass(frozen=True)
 class DS2:
-    """Throughput only. A latency target says no more than how long a micro-batch may be."""
+    """A policy for throughput. A latency target only limits the length of a micro-batch."""
 
     target: Target | None = None
     name: str = "ds2"
@@ -34,29 +33,27 @@ def create(target: Target | None, options: Options) -> DS2:
 
 
 def explain_floor(snapshot: Snapshot, sized: Sizing, target: Target | None) -> list[Reason]:
-    """One reason for each operator, one for what they share, and one when the bounds do not carry the rate."""
+    """Explain the throughput floor: each operator, the time that operators share, and bounds that are too tight."""
     reasons = explain_demand(snapshot, sized, sized.floor)
     if snapshot.execution == "shared":
         total, workers = sum(sized.known_loads), max(sized.floor)
-        text = f"all operators together need {format_load(total)} workers → {workers}"
+        text = f"All operators together need {format_load(total)} workers → {workers}."
         reasons.append(Reason("workers", text, {"load": total, "workers": workers}))
     if snapshot.execution == "micro-batch":
-        reasons.append(_batch(sized, target))
+        reasons.append(_explain_batch(sized, target))
     return [*reasons, *explain_unreachable_rate(sized)]
 
 
-def _batch(sized: Sizing, target: Target | None) -> Reason:
+def _explain_batch(sized: Sizing, target: Target | None) -> Reason:
     busy = sized.busy(sized.floor)
-    text = f"the stages of a batch and its overhead are busy {format_percent(busy)} of the time"
+    text = f"The stages of a batch and its overhead are busy {format_percent(busy)} of the time."
     numbers: dict[str, Number] = {"busy": busy, "overhead_share": sized.overhead}
     if not sized.overhead_known:
-        text += ", as far as is known: overhead_share and batch_seconds are not both known"
+        text += " The overhead is incomplete: overhead_share and batch_seconds are not both known."
     elif target is not None and sized.batch_limit is not None:
-        text += (
-            f", with batches of {format_seconds(sized.batch_limit)} at most: the target on {target.statistic} latency"
-        )
+        text += f" The target on {target.statistic} latency limits batches to {format_seconds(sized.batch_limit)}."
         numbers["batch_limit_seconds"] = sized.batch_limit
     elif target is not None:
-        text += f"; batches as short as the target of {format_seconds(target.latency_seconds)} are out of reach"
+        text += f" Batches short enough for the target of {format_seconds(target.latency_seconds)} are out of reach."
         numbers["target_seconds"] = target.latency_seconds
     return Reason("batch", text, numbers)

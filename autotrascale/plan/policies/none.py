@@ -1,4 +1,4 @@
-"""None: what runs stays. What others are compared with, and the answer to "what if nobody did anything"."""
+"""The policy "none": the running parallelism stays. Other policies are compared with it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, read_options
+from autotrascale.plan.policies.base import Options, answer, read_options
 
 
 @dataclass(frozen=True)
 class Static:
+    """A policy that keeps what runs, within its bounds."""
+
     name: str = "none"
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        reason = Reason("static", "nothing is decided: what runs stays, within its bounds")
+        reason = Reason("static", "No change: this policy never rescales, except to keep bounds.")
         return answer(self.name, snapshot, snapshot.parallelism, [reason])
 
 
-def create(target: Target | None, options: Options) -> Static:  # noqa: ARG001 - every policy is created alike
+def create(target: Target | None, options: Options) -> Static:  # noqa: ARG001 - the signature of all factories
     return read_options(Static, "none", options, name="none")

@@ -1,8 +1,8 @@
-"""Any policy within so many slots in all.
+"""A limit on the slots that any policy may ask for.
 
-What it wants beyond them is cut as the manager's quota is: what each operator needs to keep up first, and a share of
-the rest in proportion to what it asked for. Stages of a micro-batch, and operators of a worker, take turns on the same
-slots: there no operator may have more instances than there are slots. DRS knows the limit itself (`drs`).
+The policy's answer is cut like a quota: first the need of each operator, then the rest in proportion to its wishes.
+Stages of a micro-batch, and operators of a worker, take turns on the same slots. There the limit holds for each
+operator by itself. DRS knows the limit itself (`drs`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.policies import Policy, memory_of, with_memory
+from autotrascale.plan.policies.base import Policy, memory_of, with_memory
 from autotrascale.plan.sizing.quota import share_out
 from autotrascale.plan.sizing.sizing import Sizing, count_slots, get_bounds, size
 
 
 @dataclass(frozen=True)
 class SlotLimited:
-    """`policy`, its answers cut to `most` slots. Minima are kept whatever the limit is."""
+    """A policy whose answers are cut to `most` slots. The minimum of an operator is kept in any case."""
 
     policy: Policy
     most: int
@@ -32,32 +32,26 @@ class SlotLimited:
     def name(self) -> str:
         return self.policy.name
 
-    def remembered(self) -> Mapping[str, object]:
+    def get_memory(self) -> Mapping[str, object]:
         return memory_of(self.policy)
 
-    def remembering(self, memory: Mapping[str, object]) -> SlotLimited:
+    def with_memory(self, memory: Mapping[str, object]) -> SlotLimited:
         return replace(self, policy=with_memory(self.policy, memory))
 
     def decide(self, snapshot: Snapshot) -> Decision:
         decision = self.policy.decide(snapshot)
-        wanted = decision.parallelism
-        if count_slots(snapshot.execution, wanted) <= self.most:
+        slots = count_slots(snapshot.execution, decision.parallelism)
+        if slots <= self.most:
             return decision
-        given = _cut(snapshot, wanted, self.most)
-        asked = count_slots(snapshot.execution, wanted)
-        reason = Reason(
-            "slots",
-            f"{asked} slots are wanted and there are {self.most}: cut to what there is",
-            {"wanted": asked, "slots": self.most},
-        )
-        return replace(
-            Decision.between(self.name, snapshot.parallelism, given, *decision.reasons, reason),
-            hold=decision.hold and given == snapshot.parallelism,
-        )
+        given = _cut(snapshot, decision.parallelism, self.most)
+        text = f"Cut to {self.most} slots: {slots} are wanted."
+        reason = Reason("slots", text, {"wanted": slots, "slots": self.most})
+        cut = Decision.between(self.name, snapshot.parallelism, given, *decision.reasons, reason)
+        return replace(cut, hold=decision.hold and given == snapshot.parallelism)
 
 
 def _cut(snapshot: Snapshot, wanted: Mapping[str, int], most: int) -> dict[str, int]:
-    """Within its bounds too: what a policy left alone may run beyond them."""
+    """Return `wanted` within `most` slots and within the job's bounds, which an unchanged operator may exceed."""
     least, upper = (dict(zip(snapshot.operators, each, strict=True)) for each in get_bounds(snapshot))
     wanted = {name: min(k, max(upper[name], least[name])) for name, k in wanted.items()}
     if snapshot.execution != "pipelined":

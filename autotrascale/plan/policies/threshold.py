@@ -1,7 +1,7 @@
-"""Threshold (Elastic Pulsar §4.1): one instance more where the queue is long, one fewer where it is short.
+"""The policy "threshold" (Elastic Pulsar §4.1): one instance more for a long queue, one fewer for a short queue.
 
-differs: within a micro-batch nothing waits in front of an operator. What waits for any of them waits at the sources, so
-there the backlog of the job is every operator's queue.
+differs: within a micro-batch nothing waits in front of an operator; all records wait at the sources. There the backlog
+of the job is the queue of every operator.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.true_rates import sum_if_all_known
 from autotrascale.plan.formatting import format_amount
-from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, hold, read_options
+from autotrascale.plan.policies.base import Options, answer, hold, read_options
 from autotrascale.plan.policies.reasons import explain_unknown_signal
 from autotrascale.plan.sizing.sizing import get_limits
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Backlog ≤ T_in: −1. Backlog > T_out: +1, up to `cap`. In between: keep. Knows neither rates nor latency."""
+    """A policy by backlog alone: at most T_in: −1; above T_out: +1, up to `cap`; in between: no change."""
 
     scale_in: float = 50.0  # T_in, records
     scale_out: float = 150.0  # T_out, records
@@ -41,18 +40,18 @@ class Threshold:
             )
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        backlogs = _backlogs(snapshot)
+        backlogs = _find_backlogs(snapshot)
         unknown = [name for name, backlog in backlogs.items() if backlog is None]
-        asked = unknown if snapshot.execution != "micro-batch" else snapshot.topology.sources
-        said = [explain_unknown_signal("backlog", "backlog_records", asked)] if unknown else []
+        fields_of = unknown if snapshot.execution != "micro-batch" else snapshot.topology.sources
+        missing = [explain_unknown_signal("backlog", "backlog_records", fields_of)] if unknown else []
         known = {name: backlog for name, backlog in backlogs.items() if backlog is not None}
         if not known:
-            return hold(self.name, snapshot, said)
-        each = {name: self._one(snapshot, name, backlog) for name, backlog in known.items()}
+            return hold(self.name, snapshot, missing)
+        each = {name: self._decide_operator(snapshot, name, backlog) for name, backlog in known.items()}
         wanted = {**snapshot.parallelism, **{name: k for name, (k, _) in each.items()}}
-        return answer(self.name, snapshot, wanted, [*(reason for _, reason in each.values()), *said])
+        return answer(self.name, snapshot, wanted, [*(reason for _, reason in each.values()), *missing])
 
-    def _one(self, snapshot: Snapshot, name: str, backlog: float) -> tuple[int, Reason]:
+    def _decide_operator(self, snapshot: Snapshot, name: str, backlog: float) -> tuple[int, Reason]:
         k = snapshot.operators[name].parallelism
         if backlog <= self.scale_in:
             wanted, rule = max(k - 1, get_limits(snapshot, name)[0]), f"at most {format_amount(self.scale_in)}"
@@ -61,11 +60,13 @@ class Threshold:
         else:
             wanted, rule = k, "between the thresholds"
         numbers: dict[str, Number] = {"operator": name, "backlog": backlog, "running": k, "wanted": wanted}
-        return wanted, Reason("backlog", f"{name}: backlog of {format_amount(backlog)} is {rule} → {wanted}", numbers)
+        return wanted, Reason(
+            "backlog", f"{name} {k} → {wanted}: a backlog of {format_amount(backlog)}, {rule}.", numbers
+        )
 
 
-def _backlogs(snapshot: Snapshot) -> Mapping[str, float | None]:
-    """What waits for each operator."""
+def _find_backlogs(snapshot: Snapshot) -> Mapping[str, float | None]:
+    """Return the records that wait for each operator."""
     own = {name: metrics.backlog_records for name, metrics in snapshot.operators.items()}
     if snapshot.execution != "micro-batch":
         return own
@@ -75,5 +76,5 @@ def _backlogs(snapshot: Snapshot) -> Mapping[str, float | None]:
     return dict.fromkeys(own, waiting)
 
 
-def create(target: Target | None, options: Options) -> Threshold:  # noqa: ARG001 - every policy is created alike
+def create(target: Target | None, options: Options) -> Threshold:  # noqa: ARG001 - the signature of all factories
     return read_options(Threshold, "threshold", options, name="threshold")

@@ -1,1 +1,1 @@
-"""The policy of the control loop: what it remembers of a job, what it predicts, and what it plans."""
+"""AuTraScale's policy for a running job: what it remembers, predicts and plans."""

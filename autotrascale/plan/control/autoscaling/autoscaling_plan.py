@@ -1,4 +1,4 @@
-"""What the autoscaling policy answers, and the settings it plans by."""
+"""The answer of the autoscaling policy, and the settings that it plans by."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from autotrascale.plan.control.autoscaling.autoscaling_memory import Autoscaling
 from autotrascale.plan.control.autoscaling.prediction import LatencyPrediction
 from autotrascale.plan.control.autoscaling.rescale_price import Saving
 
-MIN_PART_OF_SAVING = 0.7  # of what a scale-down would save: with less it waits
+MIN_PART_OF_SAVING = 0.7  # of a planned scale-down; a smaller part waits for the rest
 
 Cause = Literal["none", "floor", "rate", "missed", "saving", "back"]
 
 
 @dataclass(frozen=True)
 class PlanningSettings:
-    """How a job is kept within its target: the `autoscale:` section's planning part."""
+    """The planning part of the `autoscale:` section of a job file."""
 
-    headroom: float = 0.04  # carry this much more than the rate that is expected
-    band: float = 1.2  # leave it alone while what it was sized for is no more than this many times what is needed
-    horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
-    worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days
-    recall_seconds: float = 600.0  # a rate that was carried so lately may come again: it is not scaled down below
-    review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
-    late_worth: float | None = None  # a second of late records, in seconds of the whole job; None: nothing is weighed
+    headroom: float = 0.04  # share of the expected rate that is planned on top
+    band: float = 1.2  # no scale-down while the job is sized for less than this multiple of the need
+    horizon_seconds: float = 3600.0  # size for the largest rate of so long, as the trend says
+    worth: float = 0.18  # minimum change of a rescale, as a share of the largest allocation of the last days
+    recall_seconds: float = 600.0  # never scale down below a rate that was carried within this time
+    review_seconds: float = 3600.0  # interval in which a job in its band is checked for a smaller parallelism
+    late_worth: float | None = None  # price of a second of late records, in seconds of the whole job; None: no prices
 
     def __post_init__(self) -> None:
         for name in ("headroom", "worth"):
@@ -39,38 +39,38 @@ class PlanningSettings:
         checks.optional(checks.non_negative, "late_worth", self.late_worth)
         if self.band < 1:
             raise InputError(
-                "band", "is below 1: it would scale down what is needed", seen=self.band, remedy="1.2 is a good start"
+                "band", "is below 1, so it would remove needed instances", seen=self.band, remedy="write 1.2"
             )
 
 
 @dataclass(frozen=True)
 class AutoscalingPlan(Decision):
-    """A decision, what it is for, what it is expected to bring, and what is remembered of having thought about it."""
+    """A decision with its cause, its expected latency, and the memory it leaves."""
 
     cause: Cause = "none"
     prediction: LatencyPrediction | None = None  # at the rate that it was sized for
     memory: AutoscalingMemory = field(default_factory=AutoscalingMemory)
-    saving: Saving | None = None  # what fewer instances cost and save, where that was weighed
+    saving: Saving | None = None  # of a scale-down that was weighed
 
     @property
     def sized_for(self) -> float | None:
         return None if self.prediction is None else self.prediction.rate
 
-    def waits_for_the_rest(self, running: Mapping[str, int], granted: Mapping[str, int]) -> Reason | None:
-        """A scale-down of which the guards left only a part is not worth a standstill yet."""
-        whole = sum(running.values()) - sum(self.parallelism.values())
+    def wait_for_rest(self, running: Mapping[str, int], granted: Mapping[str, int]) -> Reason | None:
+        """Return why a scale-down waits: guards left only a part of it, which is not worth a standstill. Else None."""
+        planned = sum(running.values()) - sum(self.parallelism.values())
         part = sum(running.values()) - sum(granted.values())
         if self.cause != "saving" or granted == running:
             return None
         if self.saving is not None:
             if self.saving.pays([running[name] - granted[name] for name in self.parallelism]):
                 return None
-        elif part >= MIN_PART_OF_SAVING * whole:
+        elif part >= MIN_PART_OF_SAVING * planned:
             return None
-        text = f"only {part} of the {whole} instances may be given back yet: waits until more may"
-        return Reason("half-way", text, {"instances": part, "planned": whole})
+        text = f"No scale-down yet: guards allow {part} of {planned} instances. It waits for the rest."
+        return Reason("half-way", text, {"instances": part, "planned": planned})
 
-    def taken(self) -> AutoscalingMemory:
-        """What is remembered when it is acted on."""
-        useless = self.memory.ineffective_scale_ups + 1 if self.cause == "missed" else 0
-        return replace(self.memory, ineffective_scale_ups=useless)
+    def memory_if_done(self) -> AutoscalingMemory:
+        """Return the memory if the plan is carried out."""
+        ineffective = self.memory.ineffective_scale_ups + 1 if self.cause == "missed" else 0
+        return replace(self.memory, ineffective_scale_ups=ineffective)

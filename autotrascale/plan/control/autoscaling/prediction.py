@@ -1,16 +1,18 @@
-"""What a parallelism would do at a rate, predicted from the readings of a running job, and the least that would do.
+"""Latency predictions for a running job, and the least parallelism that is predicted to meet the target.
 
     symbol   meaning                                                           unit
     R        the rate that the job is to be sized for                          records/s
-    k', load floor and loads at that rate                                      instances
-    y        log(l_r / l_t), predicted as mean ± sd                             log
+    l_r      latency of a reading                                              s
+    l_t      latency target                                                    s
+    y        log(l_r / l_t), predicted as mean ± sd                            log
+    NUM      configurations of one rate after which no other rate is used
 
-A reading at any rate speaks of the rate R through the job's physics; the further apart the rates, the less it weighs.
-Models of other sessions are sources, as in Algorithm 2, until a rate has NUM configurations
-of its own (then Algorithm 1).
+A reading at another rate says something about R through the job's physics; the further the rates are apart, the less
+it weighs. Until rate R has NUM configurations of its own, models of other sessions are sources (Algorithm 2); then
+Algorithm 1 uses the readings at R alone.
 
-What is asked for is the fewest instances that meet the target with `confidence`. Where the readings cannot name any,
-a study is asked, which also looks for what is worth knowing.
+The answer is the fewest instances that meet the target with `confidence`. If the readings name none, a study is asked,
+which also looks for an informative configuration.
 """
 
 from __future__ import annotations
@@ -38,65 +40,70 @@ from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
-MAX_SOURCES = 3  # stored models that a prediction is made from
-MIN_PROBABILITY_OF_USUAL = 0.6  # the chance of meeting the target that what is usual must have
-DRIFT_PER_EFOLD = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
+MAX_SOURCES = 3  # stored models
+MIN_PROBABILITY_OF_USUAL = 0.6  # of meeting the target, for a configuration that is scaled from another rate
+DRIFT_PER_EFOLD = 0.25  # error of log latency for each e-fold between two rates
 
 
 @dataclass(frozen=True)
 class AutoscalingSettings:
-    """What the plans of one job have in common; the same meanings as in `tuning:`."""
+    """The constants of one job's plans. The names mean the same as in the `tuning:` section of a job file."""
 
     target: Target
     alpha: float = 0.5
     over_allocation: float = 0.5
     noise: float = 0.05
     confidence: float = 0.75
-    own_samples: int = 8  # NUM: configurations of one rate after which no other rate is asked
+    own_samples: int = 8  # NUM
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class LatencyPrediction:
-    """A parallelism for a rate, and its latency: `mean` and `sd` of log(l_r / l_t)."""
+    """A parallelism for a rate, with the mean and standard deviation of y."""
 
     rate: float
     k: Point
     mean: float
     sd: float
-    met: float = 1.0  # the chance that the target is met
-    basis: str = ""  # what it was predicted from
+    met: float = 1.0  # probability that the target is met
+    basis: str = ""  # the readings and models behind it, for display
 
     def latency(self, target: float) -> float:
         return target * math.exp(self.mean)
 
     def spread(self, target: float) -> float:
-        """One standard deviation in seconds, upwards."""
+        """Return one standard deviation upwards, in seconds."""
         return target * math.exp(self.mean) * math.expm1(self.sd)
 
 
 def predict_least(
     settings: AutoscalingSettings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
 ) -> LatencyPrediction:
-    """The least that is expected to meet the target at this rate. What met it at another rate, made as much
-    larger, is preferred where it takes less, or where nothing is sure; else what there is to learn from."""
-    known = _Known(settings, readings, models, sized)
-    least, k = known.at(known.least()), readings.usual(sized, settings.target.latency_seconds)
-    sure, usual = least.met >= settings.confidence, None if k is None else known.at(k)
-    if usual is not None and usual.met >= MIN_PROBABILITY_OF_USUAL and (not sure or sum(least.k) > sum(usual.k)):
+    """Return the least parallelism that is expected to meet the target at the rate of `sized`.
+
+    A configuration that met the target at another rate, scaled to this one, is preferred if it is smaller or if no
+    configuration is sure. Otherwise, if none is sure, the answer is an informative configuration.
+    """
+    known = _KnowledgeAtRate(settings, readings, models, sized)
+    least = known.predict(known.find_least())
+    is_sure = least.met >= settings.confidence
+    scaled = readings.find_usual(sized, settings.target.latency_seconds)
+    usual = None if scaled is None else known.predict(scaled)
+    if usual is not None and usual.met >= MIN_PROBABILITY_OF_USUAL and (not is_sure or sum(least.k) > sum(usual.k)):
         return usual
-    return least if sure else known.at(known.worth_knowing())
+    return least if is_sure else known.predict(known.find_informative())
 
 
 def predict_at(
     settings: AutoscalingSettings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing, k: Point
 ) -> LatencyPrediction:
-    """What one parallelism is expected to do at a rate."""
-    return _Known(settings, readings, models, sized).at(k)
+    """Return the prediction for `k` at the rate of `sized`."""
+    return _KnowledgeAtRate(settings, readings, models, sized).predict(k)
 
 
-class _Known:
-    """All that is known, as it looks from one rate."""
+class _KnowledgeAtRate:
+    """All readings and models, as they apply to one rate."""
 
     def __init__(
         self, settings: AutoscalingSettings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
@@ -104,21 +111,22 @@ class _Known:
         self.settings, self.sized, self.lattice = settings, sized, Lattice(sized.floor, sized.upper)
         own = readings.at(sized.rate)
         self.runs = () if own is None else tuple(run for run in own.runs if run.parallelism in self.lattice)
+        is_enough = len(self.runs) >= settings.own_samples
         nearest = sorted(models, key=lambda model: abs(math.log(model.rate / sized.rate)))[:MAX_SOURCES]
-        self.sources = [] if len(self.runs) >= settings.own_samples else nearest
-        self.cells = [] if len(self.runs) >= settings.own_samples else readings.near(sized.rate)
+        self.sources = [] if is_enough else nearest
+        self.cells = [] if is_enough else readings.near(sized.rate)
         target = settings.target.latency_seconds
         self.posterior = surrogate.fit(
-            self._readings(), [model.towards(target).readings for model in self.sources], noise=settings.noise
+            self._collect_readings(), [model.towards(target).readings for model in self.sources], noise=settings.noise
         )
 
-    def at(self, k: Point) -> LatencyPrediction:
+    def predict(self, k: Point) -> LatencyPrediction:
         mean, sd = self.posterior.log_ratio([k])
         met = float(probability_met(mean, sd)[0])
         return LatencyPrediction(self.sized.rate, k, float(mean[0]), float(sd[0]), met, self._basis)
 
-    def least(self) -> Point:
-        """Fewest instances among those that meet the target with confidence; else the likeliest to."""
+    def find_least(self) -> Point:
+        """Return the fewest instances that meet the target with confidence, else the configuration likeliest to."""
         most = sum(self.sized.upper)
 
         def value(ks: Pool) -> Floats:
@@ -129,37 +137,23 @@ class _Known:
         rng = np.random.default_rng([self.settings.seed, len(self.runs)])
         return self.lattice.argmax(value, excluded=(), hints=hints, rng=rng) or self.sized.floor
 
-    def worth_knowing(self) -> Point:
-        """What Algorithm 1, or 2, would run next."""
-        sized, settings = self.sized, self.settings
-        study = AskTellStudy(
-            sized.floor,
-            sized.upper,
-            settings.target.latency_seconds,
-            settings.alpha,
-            settings.over_allocation,
-            settings.seed,
-            source=[*(_as_model(cell, settings) for cell in self.cells[:MAX_SOURCES]), *self.sources],
-            sizing=sized,
-            max_runs=10_000,
-            settings=SearchSettings(settings.noise, settings.confidence),
-        )
-        for run in self.runs:
-            study.tell(run.parallelism, latency=run.latency, failed=run.failed)
-        exhausted = len(self.runs) >= self.lattice.size
-        return study.best.parallelism if exhausted or (self.runs and study.finished) else study.ask()
+    def find_informative(self) -> Point:
+        """Return the configuration that Algorithm 1 or 2 would run next."""
+        sources = [*(_to_model(cell, self.settings) for cell in self.cells[:MAX_SOURCES]), *self.sources]
+        study = _open_study(self.settings, self.sized, self.runs, sources)
+        is_exhausted = len(self.runs) >= self.lattice.size
+        return study.best.parallelism if is_exhausted or (self.runs and study.finished) else study.ask()
 
-    def _readings(self) -> SessionReadings:
-        """Those of this rate, and those of the rates around it."""
+    def _collect_readings(self) -> SessionReadings:
+        """Return the readings of this rate and of the rates around it. A distant rate weighs less."""
         settings, sized = self.settings, self.sized
-        here = self._of(self.runs, sized)
+        here = self._read(self.runs, sized)
         ks, y, weight, failed = [*here.ks], [*here.log_ratio], [*here.weight], [*here.failed]
         rates, measured = [sized.rate] * len(ks), [*here.measured]
         for cell in self.cells:
-            there = self._of(cell.runs, cell.sizing)
-            doubt = (
-                DRIFT_PER_EFOLD * math.log(sized.rate / cell.sizing.rate) / settings.noise
-            ) ** 2  # in variances of a reading
+            there = self._read(cell.runs, cell.sizing)
+            drift = DRIFT_PER_EFOLD * math.log(sized.rate / cell.sizing.rate)
+            doubt = (drift / settings.noise) ** 2  # in variances of a reading
             ks += there.ks
             y += there.log_ratio
             weight += [each + doubt for each in there.weight]
@@ -176,8 +170,9 @@ class _Known:
             measured=tuple(measured),
         )
 
-    def _of(self, runs: Sequence[Run], sizing: Sizing) -> SessionReadings:
-        return build_readings(_samples(runs), self.settings.target.latency_seconds, sizing)
+    def _read(self, runs: Sequence[Run], sizing: Sizing) -> SessionReadings:
+        samples = [ModelSample(run.parallelism, run.latency, 0.0, run.windows) for run in runs]
+        return build_readings(samples, self.settings.target.latency_seconds, sizing)
 
     @property
     def _basis(self) -> str:
@@ -188,32 +183,41 @@ class _Known:
 
 
 def train_model(settings: AutoscalingSettings, readings: ReadingsByRate, rate: float) -> BenefitModel | None:
-    """The job's benefit model as it is known at this rate, to be kept, with what was read at the rates around it."""
+    """Return the job's benefit model at `rate`, or None without a reading there. Other rates are its sources."""
     if (cell := readings.at(rate)) is None:
         return None
     lattice = Lattice(cell.sizing.floor, cell.sizing.upper)
     runs = [run for run in cell.runs if run.parallelism in lattice]
     if not runs:
         return None
+    sources = [_to_model(other, settings) for other in readings.near(rate)[:ANCESTORS]]
+    return _open_study(settings, cell.sizing, runs, sources).model(cell.sizing.rate)
+
+
+def _open_study(
+    settings: AutoscalingSettings, sized: Sizing, runs: Sequence[Run], sources: list[BenefitModel]
+) -> AskTellStudy:
+    """Return a study that was told `runs`."""
     study = AskTellStudy(
-        cell.sizing.floor,
-        cell.sizing.upper,
+        sized.floor,
+        sized.upper,
         settings.target.latency_seconds,
         settings.alpha,
         settings.over_allocation,
         settings.seed,
-        sizing=cell.sizing,
-        source=[_as_model(other, settings) for other in readings.near(rate)[:ANCESTORS]],
+        source=sources,
+        sizing=sized,
+        max_runs=10_000,
         settings=SearchSettings(settings.noise, settings.confidence),
     )
     for run in runs:
         study.tell(run.parallelism, latency=run.latency, failed=run.failed)
-    return study.model(cell.sizing.rate)
+    return study
 
 
 @lru_cache(maxsize=256)
-def _as_model(cell: RateReadings, settings: AutoscalingSettings) -> BenefitModel:
-    """A cell as a source."""
+def _to_model(cell: RateReadings, settings: AutoscalingSettings) -> BenefitModel:
+    """Return a cell as a model that another rate can start from."""
     sized, target = cell.sizing, settings.target.latency_seconds
     benefit = Benefit(sized.floor, target, settings.alpha, settings.over_allocation)
     return BenefitModel(
@@ -226,7 +230,3 @@ def _as_model(cell: RateReadings, settings: AutoscalingSettings) -> BenefitModel
         build_samples(cell.runs, benefit),
         noise=settings.noise,
     )
-
-
-def _samples(runs: Sequence[Run]) -> list[ModelSample]:
-    return [ModelSample(run.parallelism, run.latency, 0.0, run.windows) for run in runs]

@@ -1,17 +1,17 @@
-"""What the input rate does: its level, its trend, its jumps, and the rate that a job should be sized for.
+"""The history of the input rate: its level, trend and jumps, and the rate that a job should be sized for.
 
-    symbol    meaning                                                              unit
-    r(t)      rate of one window, all sources together                             records/s
-    L, s      level and slope of a straight line through the windows since the last jump
+    symbol    meaning                                                               unit
+    r(t)      rate of one window, all sources together                              records/s
+    L, s      level and slope of a line through the windows since the last jump     records/s, records/s²
     σ         scatter of the windows around that line, relative to L
-    need      the rate that must be carried until the next look, noise included     records/s
-    ahead     … and until the horizon                                               records/s
+    need      rate that must be carried until the next observation: L (1 + σ)       records/s
+    ahead     rate that must be carried until the horizon                           records/s
 
-A window that lies far from the line is a jump: the line starts anew there, and the first window, which lies across
-the change, is not trusted to say how far it went.
+A window far from the line is a jump: the line starts anew there. The first window of a jump lies across the change, so
+it does not say how far the rate went.
 
-Whoever plans for a horizon of seconds has no hour to see a trend in: windows are a fifth of the horizon then, and the
-line is a ramp through the last few of them where that is what they lie on, jumps or not.
+A horizon of seconds is too short for windows of a minute. Then windows last a fifth of the horizon, and the line is a
+ramp through the last few windows if they lie on one, whether or not they jumped.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-WINDOW_SECONDS = 60.0  # shorter looks are averaged into one of this many seconds
-MAX_WINDOWS = 90  # windows
-JUMP = 0.15  # of the level: beyond, and beyond what scatter explains, it is no noise
-TREND = 30  # windows that the line is drawn through
-FEWEST = 20  # windows that a trend is read from
-FEW = 5  # … and a scatter
-PER_HORIZON = 5  # windows in a horizon, at least
-RAMP = 8  # windows that a short horizon reads a trend from …
-_RAMP_SURE = 3.0  # … and standard errors of its slope
-_SPREADS = 1.0  # scatters by which the rate is taken to stand above its line
-_SURE = 4.0  # standard errors of a slope: every look asks anew, and by chance one in many would find a trend
+WINDOW_SECONDS = 60.0  # shorter observations are averaged into a window of this length
+MAX_WINDOWS = 90
+JUMP = 0.15  # of the level; a larger deviation that scatter does not explain is a jump
+TREND_WINDOWS = 30  # that the line is drawn through
+MIN_TREND_WINDOWS = 20  # for a slope
+MIN_SCATTER_WINDOWS = 5  # for a scatter
+WINDOWS_PER_HORIZON = 5  # at least
+RAMP_WINDOWS = 8  # for a short horizon
+_RAMP_SURE = 3.0  # standard errors of a ramp's slope
+_SURE = 4.0  # standard errors of a slope; with fewer, one of many observations finds a trend by chance
+_SCATTERS = 1.0  # scatters by which the need lies above the line
 
 
 @dataclass(frozen=True)
 class RateWindow:
-    """One window: when it ended, how long it was, the rate in it, and the highest of the looks it is made of."""
+    """The mean rate of one window."""
 
-    at: float
+    at: float  # its end
     seconds: float
-    rate: float
-    highest: float
+    rate: float  # records/s
 
 
 @dataclass(frozen=True)
 class RateLine:
-    """level + slope · (t − middle). `scatter` is relative."""
+    """The line level + slope · (t − middle). `scatter` is relative to the level."""
 
     middle: float = 0.0
     level: float = 0.0
@@ -58,92 +57,103 @@ class RateLine:
 
 @dataclass(frozen=True)
 class RateHistory:
+    """The windows of the input rate and the line through them."""
+
     windows: tuple[RateWindow, ...] = ()
     jumped_at: float | None = None
-    jumped: bool = False  # the newest look lies across a jump
+    jumped: bool = False  # the newest observation lies across a jump
     line: RateLine = field(default_factory=RateLine)  # through the windows since the last jump
 
-    def adding(self, at: float, seconds: float, rate: float, horizon: float = math.inf) -> RateHistory:
-        """One look more. Looks that are closer than `WINDOW` become one window."""
-        width = min(WINDOW_SECONDS, horizon / PER_HORIZON)
-        new, usual = RateWindow(at, seconds, rate, rate), self.line.at(at)
-        far = bool(self.windows) and abs(rate - usual) > max(JUMP, 3 * self.line.scatter) * max(usual, 1e-9)
-        if width < WINDOW_SECONDS and (ramp := _ramp((*self.windows, new))) is not None:
+    def add(self, at: float, seconds: float, rate: float, horizon: float = math.inf) -> RateHistory:
+        """Return the history with one more observation.
+
+        Args:
+            at: the end of the observation, in seconds on the loop's clock.
+            seconds: its length.
+            rate: records/s.
+            horizon: seconds that are planned ahead; a short horizon makes windows shorter than a minute.
+        """
+        width = min(WINDOW_SECONDS, horizon / WINDOWS_PER_HORIZON)
+        new, usual = RateWindow(at, seconds, rate), self.line.at(at)
+        is_far = bool(self.windows) and abs(rate - usual) > max(JUMP, 3 * self.line.scatter) * max(usual, 1e-9)
+        if width < WINDOW_SECONDS and (ramp := _fit_ramp((*self.windows, new))) is not None:
             return RateHistory((*self.windows, new)[-MAX_WINDOWS:], self.jumped_at, line=ramp)
-        if far or self.jumped:  # after a jump the first whole window begins a line of its own
-            return _with_line(RateHistory((*self.windows, new)[-MAX_WINDOWS:], at, far and not self.jumped))
-        return _with_line(replace(self, windows=_joined(self.windows, new, self.jumped_at, width)[-MAX_WINDOWS:]))
+        if is_far or self.jumped:  # the first whole window after a jump begins a line of its own
+            jumped = is_far and not self.jumped
+            return RateHistory((*self.windows, new)[-MAX_WINDOWS:], at, jumped)._with_line()
+        windows = _join(self.windows, new, self.jumped_at, width)
+        return replace(self, windows=windows[-MAX_WINDOWS:])._with_line()
 
     def need(self, now: float, headroom: float) -> float:
-        """What must be carried now."""
+        """Return the records/s that must be carried now, with `headroom` (a share of it) on top."""
         if not self.windows:
             return 0.0
-        return self.line.at(now) * (1 + _SPREADS * self.line.scatter) * (1 + headroom)
+        return self.line.at(now) * (1 + _SCATTERS * self.line.scatter) * (1 + headroom)
 
     def ahead(self, now: float, horizon: float, headroom: float, most: float) -> float:
-        """What must be carried at the horizon, as far as the trend says, and `most` times the need at most."""
+        """Return the need at the horizon by the trend, at least the present need and at most `most` times it."""
         need, line = self.need(now, headroom), self.line
         if line.at(now) <= 0:
             return need
         return min(max(need, need * line.at(now + horizon) / line.at(now)), need * most)
 
-    def lately(self, now: float, within: float, headroom: float) -> float:
-        """What had to be carried lately, a spike included."""
+    def recent_need(self, now: float, within: float, headroom: float) -> float:
+        """Return the largest need of the last `within` seconds, spikes included."""
         rates = [each.rate for each in self.windows if now - each.at <= within]
         return max([self.need(now, headroom), *(rate * (1 + headroom) for rate in rates)])
 
     @property
     def growth(self) -> float:
-        """Of the level, each second; below zero where it falls."""
+        """The slope relative to the level, in 1/s; below zero while the rate falls."""
         return self.line.slope / level if self.windows and (level := self.line.at(self.windows[-1].at)) > 0 else 0.0
 
-    def stayed_below(self, rate: float, now: float, headroom: float) -> float | None:
-        """For how long `rate` would have been enough; None: for as long as is remembered."""
-        most = rate / (1 + headroom) / (1 + _SPREADS * self.line.scatter)
+    def seconds_below(self, rate: float, now: float, headroom: float) -> float | None:
+        """Return for how long `rate` would have been enough. None: in all windows of the history."""
+        most = rate / (1 + headroom) / (1 + _SCATTERS * self.line.scatter)
         return next((now - each.at for each in reversed(self.windows) if each.rate > most), None)
+
+    def _with_line(self) -> RateHistory:
+        recent = [each for each in self.windows if self.jumped_at is None or each.at >= self.jumped_at]
+        return replace(self, line=_fit_line(recent[-TREND_WINDOWS:]))
 
 
 def round_rate_up(rate: float, step: float) -> float:
-    """The next rate of a geometric grid: 1, step, step², … A job that comes back to a rate is sized as it was before.
+    """Return the next rate of the grid 1, step, step², … A job that comes back to a rate is sized as before.
 
-    >>> sizing_rate(1000.0, 1.08) == sizing_rate(1010.0, 1.08)
+    >>> round_rate_up(1000.0, 1.08) == round_rate_up(1010.0, 1.08)
     True
     """
     return step ** math.ceil(math.log(rate) / math.log(step) - 1e-9)
 
 
 def round_rate_to_grid(rate: float, step: float) -> float:
-    """The rate of the same grid that is nearest."""
+    """Return the nearest rate of the grid 1, step, step², …"""
     return step ** round(math.log(rate) / math.log(step))
 
 
-def _with_line(rates: RateHistory) -> RateHistory:
-    recent = [each for each in rates.windows if rates.jumped_at is None or each.at >= rates.jumped_at]
-    return replace(rates, line=_fit(recent[-TREND:]))
-
-
-def _joined(
+def _join(
     windows: tuple[RateWindow, ...], new: RateWindow, jumped_at: float | None, width: float
 ) -> tuple[RateWindow, ...]:
+    """Add an observation to the last window, or as a new one if that would be longer than `width`."""
     if not windows or windows[-1].seconds + new.seconds > width or windows[-1].at == jumped_at:
         return (*windows, new)
     last = windows[-1]
     seconds = last.seconds + new.seconds
     rate = (last.rate * last.seconds + new.rate * new.seconds) / seconds
-    return (*windows[:-1], RateWindow(new.at, seconds, rate, max(last.highest, new.highest)))
+    return (*windows[:-1], RateWindow(new.at, seconds, rate))
 
 
-def _ramp(windows: Sequence[RateWindow]) -> RateLine | None:
-    """Through the last few windows, where they lie on a slope, the newest too."""
-    if len(windows) < RAMP:
+def _fit_ramp(windows: Sequence[RateWindow]) -> RateLine | None:
+    """Fit a slope through the last few windows. None if they do not lie on one, or the newest window does not."""
+    if len(windows) < RAMP_WINDOWS:
         return None
-    line, newest = _fit(windows[-RAMP:], RAMP, _RAMP_SURE), windows[-1]
-    near = abs(newest.rate - line.at(newest.at)) <= JUMP * max(line.at(newest.at), 1e-9)
-    return line if line.slope and line.scatter < JUMP and near else None
+    line, newest = _fit_line(windows[-RAMP_WINDOWS:], RAMP_WINDOWS, _RAMP_SURE), windows[-1]
+    is_near = abs(newest.rate - line.at(newest.at)) <= JUMP * max(line.at(newest.at), 1e-9)
+    return line if line.slope and line.scatter < JUMP and is_near else None
 
 
-def _fit(windows: Sequence[RateWindow], fewest: int = FEWEST, sure: float = _SURE) -> RateLine:
-    """Least squares. Too few windows have a level and no trend; a slope that scatter explains is none."""
+def _fit_line(windows: Sequence[RateWindow], fewest: int = MIN_TREND_WINDOWS, sure: float = _SURE) -> RateLine:
+    """Fit a line by least squares. Fewer than `fewest` windows have no slope, nor has one that scatter explains."""
     if not windows:
         return RateLine()
     n = len(windows)
@@ -152,8 +162,9 @@ def _fit(windows: Sequence[RateWindow], fewest: int = FEWEST, sure: float = _SUR
     slope = 0.0
     if n >= fewest and spread > 0:
         slope = sum((w.at - middle) * (w.rate - level) for w in windows) / spread
-    left = [w.rate - level - slope * (w.at - middle) for w in windows]
-    variance = sum(each**2 for each in left) / max(1, n - 2)
+    residuals = [w.rate - level - slope * (w.at - middle) for w in windows]
+    variance = sum(each**2 for each in residuals) / max(1, n - 2)
     if slope and slope**2 * spread < sure**2 * variance:
         slope, variance = 0.0, sum((w.rate - level) ** 2 for w in windows) / max(1, n - 1)
-    return RateLine(middle, level, slope, math.sqrt(variance) / level if level > 0 and n >= FEW else 0.0)
+    scatter = math.sqrt(variance) / level if level > 0 and n >= MIN_SCATTER_WINDOWS else 0.0
+    return RateLine(middle, level, slope, scatter)

@@ -1,1 +1,1 @@
-"""When to act on what a policy says, and within which bounds: DS2's scaling manager and the knobs around it."""
+"""The scaling manager (DS2, OSDI '18, §4.2): when to act on a policy's answer, and within which bounds."""

@@ -1,7 +1,7 @@
-"""The manager's guards, one small function each: what becomes of the policy's answer.
+"""The scaling manager's guards: limits on the policy's answer.
 
-Guards are called with a parallelism for every operator and give one back, and the reason that is told where the two
-differ. `manager.py` says in which order they are applied.
+A guard takes a parallelism for every operator and returns the limited parallelism, with a reason if it may differ.
+`scaling_manager.py` defines their order.
 """
 
 from __future__ import annotations
@@ -17,103 +17,114 @@ from autotrascale.plan.sizing.quota import apply_quota
 from autotrascale.plan.sizing.sizing import Sizing, count_slots, size
 
 Parallelism = Mapping[str, int]
-Guard = Callable[[ManagerContext, Parallelism], tuple[Parallelism, Reason]]
+Guarded = tuple[Parallelism, Reason | None]
+Guard = Callable[[ManagerContext, Parallelism], Guarded]
 
 
-def require_activation(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Activation time: no action before so many consecutive decisions, and then on what they say together."""
-    votes, needed, how = situation.state.votes, situation.knobs.activation_intervals, situation.knobs.activation
+def require_activation(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Activation time: act after so many consecutive decisions, on their combination."""
+    votes, needed, how = context.state.votes, context.knobs.activation_intervals, context.knobs.activation
     numbers: dict[str, Number] = {"decisions": len(votes), "needed": needed, "combination": how}
     if len(votes) < needed:
-        text = f"{len(votes)} of {needed} decisions in a row: not acted on yet"
-        return situation.running, Reason("activation", text, numbers)
-    combine = max if how == "max" else median_high  # a number that somebody voted for, the larger of two
-    together = {name: combine([vote[name] for vote in votes]) for name in wanted}
-    return together, Reason("activation", f"the {how} of the last {needed} decisions", numbers)
+        text = f"No change yet: {len(votes)} of {needed} consecutive decisions."
+        return context.running, Reason("activation", text, numbers)
+    combine = max if how == "max" else median_high  # the larger of two medians: a number that was voted for
+    combined = {name: combine([vote[name] for vote in votes]) for name in wanted}
+    return combined, Reason("activation", f"The {how} of the last {needed} decisions counts.", numbers)
 
 
-def skip_rejected(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    for rejection in situation.state.rejected:
+def skip_rejected(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Do not repeat a parallelism that made things worse at this rate."""
+    for rejection in context.state.rejected:
         if dict(wanted) == rejection.parallelism:
-            carried, rate = rejection.carried, situation.snapshot.target_rate
-            text = f"was tried before and carried {format_amount(carried)}/s of {format_amount(rate)}/s: not again at this rate"
-            return situation.running, Reason("rejected", text, {"carried": carried, "rate": rate})
-    return wanted, Reason("rejected", "")
+            carried, rate = rejection.carried, context.snapshot.target_rate
+            text = (
+                f"No change: the same parallelism carried {format_amount(carried)}/s before, "
+                f"and {format_amount(rate)}/s are offered."
+            )
+            return context.running, Reason("rejected", text, {"carried": carried, "rate": rate})
+    return wanted, None
 
 
-def stop_small_gains(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    limit, gains = situation.knobs.max_small_gains, situation.state.small_gains
+def stop_small_gains(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Stop scale-ups after several of them gained little throughput."""
+    limit, gains = context.knobs.max_small_gains, context.state.small_gains
     if limit is None or gains < limit:
-        return wanted, Reason("small-gains", "")
-    text = f"the last {gains} scale-ups gained less than {format_percent(situation.knobs.small_gain)} each: no more of them"
-    return _no_more(situation, wanted), Reason("small-gains", text, {"small_gains": gains, "limit": limit})
+        return wanted, None
+    gain = format_percent(context.knobs.small_gain)
+    text = f"No scale-up: the last {gains} gained less than {gain} of throughput each."
+    return _forbid_more(context, wanted), Reason("small-gains", text, {"small_gains": gains, "limit": limit})
 
 
-def stop_ineffective_scale_ups(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    names = [name for name in situation.state.ineffective if wanted[name] > situation.running[name]]
-    text = f"more instances of {join_names(names)} added no capacity the last time: no more of them"
-    kept = {name: situation.running[name] if name in names else k for name, k in wanted.items()}
-    return kept, Reason("ineffective", text, {"operators": ", ".join(names)})
+def stop_ineffective_scale_ups(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    names = [name for name in context.state.ineffective if wanted[name] > context.running[name]]
+    text = f"No scale-up of {join_names(names)}: the last one added no capacity."
+    return _keep_running(context, wanted, names), Reason("ineffective", text, {"operators": ", ".join(names)})
 
 
-def apply_dead_band(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Above all of its time an operator falls behind, whatever the band; so does a job with a backlog."""
-    target, band = situation.knobs.utilisation, situation.knobs.dead_band
+def apply_dead_band(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Leave operators alone whose utilisation is within the band. Above 100 % no band holds, nor with a backlog."""
+    target, band = context.knobs.utilisation, context.knobs.dead_band
     if not band:
-        return wanted, Reason("dead-band", "")
-    within = [n for n, busy in situation.busy.items() if target - band <= busy <= min(1.0, target + band)]
-    names = [name for name in within if _is_small(situation, name, wanted[name])]
-    kept = {name: situation.running[name] if name in names else k for name, k in wanted.items()}
-    busy = ", ".join(f"{name} {format_percent(situation.busy[name])}" for name in names[:5])
-    text = f"busy within ± {format_percent(band)} of {format_percent(target)}, left alone: {busy}"
-    return kept, Reason("dead-band", text, {"utilisation": target, "band": band})
+        return wanted, None
+    within = [name for name, busy in context.utilisation.items() if target - band <= busy <= min(1.0, target + band)]
+    names = [name for name in within if _may_be_skipped(context, name, wanted[name])]
+    busy = ", ".join(f"{name} {format_percent(context.utilisation[name])}" for name in names[:5])
+    text = f"No change within ± {format_percent(band)} of {format_percent(target)} utilisation: {busy}."
+    return _keep_running(context, wanted, names), Reason("dead-band", text, {"utilisation": target, "band": band})
 
 
-def ignore_small_changes(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """A change that small; but what falls behind falls behind by one instance, too."""
-    most, running = situation.knobs.ignore_instances, situation.running
-    names = [n for n, k in wanted.items() if abs(k - running[n]) <= most and _is_small(situation, n, k)]
-    kept = {name: running[name] if name in names else k for name, k in wanted.items()}
-    return kept, Reason("ignored", f"changes of ± {most} are ignored: {join_names(names)}", {"ignore_instances": most})
+def ignore_small_changes(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Ignore small changes. A job that is behind gets even one instance more."""
+    most, running = context.knobs.ignore_instances, context.running
+    names = [n for n, k in wanted.items() if abs(k - running[n]) <= most and _may_be_skipped(context, n, k)]
+    text = f"No change of ± {most} or less: {join_names(names)}."
+    return _keep_running(context, wanted, names), Reason("ignored", text, {"ignore_instances": most})
 
 
-def _is_small(situation: ManagerContext, name: str, k: int) -> bool:
-    """A change that may be left undone: no scale-up of a job that is behind."""
-    behind = situation.behind or situation.busy.get(name, 0.0) > 1.0
-    return k < situation.running[name] or (k > situation.running[name] and not behind)
+def _may_be_skipped(context: ManagerContext, name: str, k: int) -> bool:
+    """Return whether a small change to `k` may be left out: a scale-down, or a scale-up of a job that keeps up."""
+    is_behind = context.is_behind or context.utilisation.get(name, 0.0) > 1.0
+    return k < context.running[name] or (k > context.running[name] and not is_behind)
 
 
-def delay_scale_down(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Scale-down delay: the largest recommendation in the window. What runs is the first in it after each rescale."""
-    largest = {name: max([k, *(said[name] for _, said in situation.state.recommended)]) for name, k in wanted.items()}
-    kept = {name: max(k, min(largest[name], situation.running[name])) for name, k in wanted.items()}
-    delay = situation.knobs.scale_down_delay_seconds
-    text = f"scaled down no further than the largest recommendation of the last {format_amount(delay)} s"
-    return kept, Reason("scale-down-delay", text, {"delay_seconds": delay})
+def delay_scale_down(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Scale-down delay: go no lower than the largest recommendation of so long.
+
+    After each rescale the parallelism that runs is the first recommendation.
+    """
+    largest = {name: max([k, *(each[name] for _, each in context.state.recommended)]) for name, k in wanted.items()}
+    limited = {name: max(k, min(largest[name], context.running[name])) for name, k in wanted.items()}
+    delay = context.knobs.scale_down_delay_seconds
+    text = f"Scale-down only to the largest recommendation of the last {format_amount(delay)} s."
+    return limited, Reason("scale-down-delay", text, {"delay_seconds": delay})
 
 
-def hold_size_while_behind(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    if situation.knobs.catch_up_seconds is None or situation.catching_up is False:
-        return wanted, Reason("catching-up", "")
-    backlog = situation.snapshot.backlog_records
+def hold_size_while_behind(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Do not scale down while the job works off a backlog, or while the backlog is unknown."""
+    if context.knobs.catch_up_seconds is None or context.has_backlog is False:
+        return wanted, None
+    backlog = context.snapshot.backlog_records
     if backlog is None:
-        return _no_fewer(situation, wanted), Reason("backlog-unknown", "the backlog is not known: no scale-down")
-    text = f"no scale-down while catching up with a backlog of {format_amount(backlog)}"
-    return _no_fewer(situation, wanted), Reason("catching-up", text, {"backlog": backlog})
+        reason = Reason("backlog-unknown", "No scale-down: the backlog is unknown.")
+        return _forbid_fewer(context, wanted), reason
+    text = f"No scale-down until a backlog of {format_amount(backlog)} records is worked off."
+    return _forbid_fewer(context, wanted), Reason("catching-up", text, {"backlog": backlog})
 
 
-def allow_for_standstill(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """What arrives while a rescale stops the job is a backlog. It is there once: what runs and is enough needs no more
-    because of it. Who scales up takes what works it off in time, and who scales down goes no further than that."""
-    running, extra = situation.running, _restart_rate(situation)
-    reason = Reason(
-        "restart",
-        f"a restart of {format_amount(situation.restart_seconds)} s: {format_amount(extra)}/s more to make up for it",
-        {"extra_rate": extra},
+def allow_for_standstill(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Add the capacity that works off the input of a rescale's standstill.
+
+    This backlog arises once. A parallelism that runs and is enough needs no rescale because of it.
+    """
+    running, extra = context.running, _rate_after_standstill(context)
+    text = (
+        f"Sized for {format_amount(extra)}/s more, to work off the input of a standstill of "
+        f"{format_amount(context.standstill_seconds)} s."
     )
-    share = situation.knobs.utilisation
-    whole = (situation.snapshot.target_rate + extra) / share - situation.snapshot.target_rate
-    sized = size(add_rate(situation.snapshot, whole)) if extra else None
+    reason = Reason("restart", text, {"extra_rate": extra})
+    whole = (context.snapshot.target_rate + extra) / context.knobs.utilisation - context.snapshot.target_rate
+    sized = size(add_rate(context.snapshot, whole)) if extra else None
     if not isinstance(sized, Sizing):
         return wanted, reason
     enough = sized.named_floor
@@ -122,109 +133,115 @@ def allow_for_standstill(situation: ManagerContext, wanted: Parallelism) -> tupl
     return {name: max(k, min(enough[name], running[name])) for name, k in wanted.items()}, reason
 
 
-def _restart_rate(situation: ManagerContext) -> float:
-    """Records per second more, for as long as a backlog may last, to make up for a restart; no more than the rate."""
-    within, rate = situation.knobs.catch_up_seconds, situation.snapshot.target_rate
-    return 0.0 if within is None else rate * min(1.0, situation.restart_seconds / within)
+def _rate_after_standstill(context: ManagerContext) -> float:
+    """Return the records/s that work off a standstill within the catch-up time, at most the offered rate."""
+    within, rate = context.knobs.catch_up_seconds, context.snapshot.target_rate
+    return 0.0 if within is None else rate * min(1.0, context.standstill_seconds / within)
 
 
-def forbid_scale_down(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Whoever asks knows a reason why nothing may be given back now."""
-    reason = situation.not_down
-    if reason is None:
-        return wanted, Reason("not-down", "")
-    return _no_fewer(situation, wanted), reason
+def forbid_scale_down(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Do not scale down if the caller gave a reason against it."""
+    if context.no_scale_down is None:
+        return wanted, None
+    return _forbid_fewer(context, wanted), context.no_scale_down
 
 
-def limit_step(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    up, down = situation.knobs.max_step_up, situation.knobs.max_step_down
+def limit_step(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    up, down = context.knobs.max_step_up, context.knobs.max_step_down
     near = dict(wanted)
-    for name, now in situation.running.items():
+    for name, now in context.running.items():
         near[name] = near[name] if up is None else min(near[name], now + up)
         near[name] = near[name] if down is None else max(near[name], now - down)
     numbers: dict[str, Number] = {}
     numbers |= {} if up is None else {"max_step_up": up}
     numbers |= {} if down is None else {"max_step_down": down}
-    return near, Reason("max-step", f"at most {up or 'any'} up and {down or 'any'} down in one step", numbers)
+    return near, Reason("max-step", f"At most {up or 'any'} up and {down or 'any'} down in one step.", numbers)
 
 
-def limit_direction(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    match situation.knobs.direction:
+def limit_direction(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    match context.knobs.direction:
         case "up":
-            return _no_fewer(situation, wanted), Reason("direction", "only up is allowed")
+            return _forbid_fewer(context, wanted), Reason("direction", "Only scale-ups are allowed.")
         case "down":
-            return _no_more(situation, wanted), Reason("direction", "only down is allowed")
+            return _forbid_more(context, wanted), Reason("direction", "Only scale-downs are allowed.")
         case "both":
-            return wanted, Reason("direction", "")
+            return wanted, None
 
 
-def clamp_to_bounds(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    kept = {name: min(max(k, situation.bounds(name)[0]), situation.bounds(name)[1]) for name, k in wanted.items()}
-    names = [name for name in wanted if kept[name] != wanted[name]]
-    ranges = join_names("{} {}-{}".format(name, *situation.bounds(name)) for name in names)
-    return kept, Reason("bounds", f"kept within bounds: {ranges}", {"operators": ", ".join(names)})
+def clamp_to_bounds(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    bounds = {name: context.get_bounds(name) for name in wanted}
+    clamped = {name: min(max(k, bounds[name][0]), bounds[name][1]) for name, k in wanted.items()}
+    names = [name for name in wanted if clamped[name] != wanted[name]]
+    ranges = join_names("{} {} to {}".format(name, *bounds[name]) for name in names)
+    return clamped, Reason("bounds", f"Limited by bounds: {ranges}.", {"operators": ", ".join(names)})
 
 
-def align_to_divisors(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Only operators that move are aligned, in the direction in which they move: this never starts a rescale."""
-    kept = {name: _divisor(situation, name, k) for name, k in wanted.items()}
-    names = [name for name in wanted if kept[name] != wanted[name]]
-    text = "aligned to a divisor: " + join_names(f"{n} {kept[n]} of {situation.knobs.align_to[n]}" for n in names)
-    return kept, Reason("aligned", text, {"operators": ", ".join(names)})
+def align_to_divisors(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Align changing operators to a divisor, in the direction of the change. This never starts a rescale."""
+    aligned = {name: _align(context, name, k) for name, k in wanted.items()}
+    names = [name for name in wanted if aligned[name] != wanted[name]]
+    changes = join_names(f"{name} {aligned[name]} of {context.knobs.align_to[name]}" for name in names)
+    return aligned, Reason("aligned", f"Aligned to a divisor: {changes}.", {"operators": ", ".join(names)})
 
 
-def keep_excluded(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    excluded = situation.knobs.excluded
-    kept = {name: situation.running[name] if name in excluded else k for name, k in wanted.items()}
-    return kept, Reason("excluded", f"excluded, kept as they run: {join_names(excluded)}")
+def keep_excluded(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    excluded = context.knobs.excluded
+    reason = Reason("excluded", f"Excluded from rescaling: {join_names(excluded)}.")
+    return _keep_running(context, wanted, excluded), reason
 
 
-def apply_pins(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    pins = situation.knobs.pinned
-    text = "pinned: " + join_names(f"{name} at {k}" for name, k in pins.items())
-    return {**wanted, **pins}, Reason("pinned", text)
+def apply_pins(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    pins = context.knobs.pinned
+    return {**wanted, **pins}, Reason("pinned", f"Pinned: {join_names(f'{name} {k}' for name, k in pins.items())}.")
 
 
-def limit_to_quota(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Above what is needed to keep up, all are cut in proportion. What is pinned or excluded keeps what it has."""
-    most, execution = situation.knobs.quota, situation.snapshot.execution
+def limit_to_quota(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Cut operators to the quota, in proportion above their need. Pinned and excluded operators are not cut."""
+    most, execution = context.knobs.quota, context.snapshot.execution
     if most is None or count_slots(execution, wanted) <= most:
-        return wanted, Reason("quota", "")
+        return wanted, None
+    least = {name: context.get_bounds(name)[0] for name in wanted}
     if execution != "pipelined":
-        kept: Parallelism = {name: max(min(k, most), situation.bounds(name)[0]) for name, k in wanted.items()}
+        cut: Parallelism = {name: max(min(k, most), least[name]) for name, k in wanted.items()}
     else:
-        fixed = {n: k for n, k in wanted.items() if n in situation.knobs.pinned or n in situation.knobs.excluded}
+        knobs = context.knobs
+        fixed = {name: k for name, k in wanted.items() if name in knobs.pinned or name in knobs.excluded}
         free = {name: k for name, k in wanted.items() if name not in fixed}
-        sized = size(situation.snapshot)
-        need = sized.named_floor if isinstance(sized, Sizing) else situation.running
+        sized = size(context.snapshot)
+        need = sized.named_floor if isinstance(sized, Sizing) else context.running
         shares = apply_quota(free, need, max(0, most - sum(fixed.values())))
-        kept = {name: fixed.get(name, max(shares.given.get(name, 1), situation.bounds(name)[0])) for name in wanted}
-    names = [name for name in wanted if kept[name] < wanted[name]]
-    text = f"{count_slots(execution, wanted)} slots are wanted and the quota is {most}: {join_names(names)} cut"
-    return kept, Reason("quota", text, {"wanted": count_slots(execution, wanted), "quota": most})
+        cut = {name: fixed.get(name, max(shares.given.get(name, 1), least[name])) for name in wanted}
+    names = [name for name in wanted if cut[name] < wanted[name]]
+    slots = count_slots(execution, wanted)
+    text = f"Cut to a quota of {most} slots: {slots} are wanted. Fewer instances: {join_names(names)}."
+    return cut, Reason("quota", text, {"wanted": slots, "quota": most})
 
 
-def require_one_worker_count(situation: ManagerContext, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """With shared execution all operators have the same workers: guards on single operators may not tear them apart."""
-    if situation.snapshot.execution != "shared" or len(set(wanted.values())) == 1:
-        return wanted, Reason("shared-workers", "")
-    text = "every worker runs every operator, and the knobs want different numbers of them: kept as it runs"
-    return situation.running, Reason("shared-workers", text)
+def require_one_worker_count(context: ManagerContext, wanted: Parallelism) -> Guarded:
+    """Keep the workers if guards want different numbers of them: with shared execution all operators have the same."""
+    if context.snapshot.execution != "shared" or len(set(wanted.values())) == 1:
+        return wanted, None
+    text = "No change: every worker runs every operator, but the knobs want different numbers of workers."
+    return context.running, Reason("shared-workers", text)
 
 
-def _no_fewer(situation: ManagerContext, wanted: Parallelism) -> Parallelism:
-    return {name: max(k, situation.running[name]) for name, k in wanted.items()}
+def _keep_running(context: ManagerContext, wanted: Parallelism, names: list[str] | tuple[str, ...]) -> Parallelism:
+    return {name: context.running[name] if name in names else k for name, k in wanted.items()}
 
 
-def _no_more(situation: ManagerContext, wanted: Parallelism) -> Parallelism:
-    return {name: min(k, situation.running[name]) for name, k in wanted.items()}
+def _forbid_fewer(context: ManagerContext, wanted: Parallelism) -> Parallelism:
+    return {name: max(k, context.running[name]) for name, k in wanted.items()}
 
 
-def _divisor(situation: ManagerContext, name: str, k: int) -> int:
-    whole, running = situation.knobs.align_to.get(name), situation.running[name]
+def _forbid_more(context: ManagerContext, wanted: Parallelism) -> Parallelism:
+    return {name: min(k, context.running[name]) for name, k in wanted.items()}
+
+
+def _align(context: ManagerContext, name: str, k: int) -> int:
+    whole, running = context.knobs.align_to.get(name), context.running[name]
     if whole is None or k == running:
         return k
-    least, most = situation.bounds(name)
+    least, most = context.get_bounds(name)
     divisors = [d for d in range(least, min(most, whole) + 1) if whole % d == 0]
     if k < running:
         return next((d for d in divisors if k <= d < running), running)

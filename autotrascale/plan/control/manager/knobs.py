@@ -1,4 +1,4 @@
-"""The manager's knobs. Each is neutral as it stands, so that the bare policy's answer comes through."""
+"""The knobs of the scaling manager. With their defaults the policy's answer passes unchanged."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ Combination = Literal["median", "max"]
 
 @dataclass(frozen=True)
 class Knobs:
-    """The `manager:` section of a job file. Times in seconds, changes in instances, per-operator knobs by name."""
+    """The `manager:` section of a job file. Changes are in instances; mappings are by operator name."""
 
-    # Whether to act at all
-    paused: bool = False  # change nothing, whatever happens
+    # May a decision be made now?
+    paused: bool = False  # change nothing
     interval_seconds: float = 0.0  # policy interval: how often the policy is asked
-    warm_up_intervals: int = 0  # intervals ignored after a rescale
-    running_seconds: float = 0.0  # policy running time: how long a rescale is left alone
-    max_gc_share: float | None = None  # hold when an operator spends more of its useful time in garbage collection
+    warm_up_intervals: int = 0  # intervals that are ignored after a rescale
+    running_seconds: float = 0.0  # policy running time: no rescale for so long after a rescale
+    max_gc_share: float | None = None  # hold if garbage collection takes a larger share of an operator's useful time
 
-    # What the policy is shown
-    target_rate_ratio: float | None = None  # achieved/target below this on enough instances: capacity was optimistic
-    utilisation: float = 1.0  # how much of its time an instance shall be busy at most
-    catch_up_seconds: float | None = None  # how soon a backlog shall be worked off; no scale-down until it is
-    backlog_seconds: float = 0.0  # a backlog of less than this many seconds of input counts as none
-    restart_seconds: float = 0.0  # a first guess of how long a rescale stops the job: what arrives then is backlog too
+    # Changes to the snapshot that the policy is shown
+    target_rate_ratio: float | None = None  # below this share of the rate, enough instances mean optimistic capacities
+    utilisation: float = 1.0  # maximum busy share of an instance
+    catch_up_seconds: float | None = None  # time to work off a backlog; no scale-down before that
+    backlog_seconds: float = 0.0  # a backlog of fewer seconds of input counts as none
+    restart_seconds: float = 0.0  # first guess of a rescale's standstill; input of this time is backlog, too
 
-    # What becomes of its answer
-    activation_intervals: int = 1  # consecutive decisions looked at before one is acted on
-    activation: Combination = "max"  # how these are combined
-    rollback_loss: float | None = None  # go back when a rescale lost more than this share of the throughput
-    small_gain: float = 0.0  # a scale-up that raised the throughput by less than this share gained little …
-    max_small_gains: int | None = None  # … and after this many in a row there are no more
-    min_effectiveness: float | None = None  # capacity really added over capacity expected, or no more for that operator
-    dead_band: float = 0.0  # leave an operator alone whose utilisation is within ± this of the knob's
+    # Limits on the policy's answer
+    activation_intervals: int = 1  # consecutive decisions before the first action
+    activation: Combination = "max"  # how consecutive decisions are combined
+    rollback_loss: float | None = None  # take back a rescale that lost more than this share of the throughput
+    small_gain: float = 0.0  # a scale-up that raised the throughput by a smaller share gained little …
+    max_small_gains: int | None = None  # … and so many of them in a row end scale-ups
+    min_effectiveness: float | None = None  # capacity added over capacity expected; below, no scale-up of the operator
+    dead_band: float = 0.0  # leave operators alone whose utilisation is within ± this of the `utilisation` knob
     ignore_instances: int = 0  # ignore changes of up to ± this many instances
-    scale_down_delay_seconds: float = 0.0  # scale down to the largest recommendation of this long
+    scale_down_delay_seconds: float = 0.0  # scale down to the largest recommendation of so long
     max_step_up: int | None = None
     max_step_down: int | None = None
     direction: Direction = "both"
-    align_to: Mapping[str, int] = field(default_factory=dict)  # parallelism must divide this, as it does partitions
+    align_to: Mapping[str, int] = field(default_factory=dict)  # the parallelism must divide this number
     minimum: Mapping[str, int] = field(default_factory=dict)
     maximum: Mapping[str, int] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()  # operators that stay as they run
-    pinned: Mapping[str, int] = field(default_factory=dict)  # operators that get this parallelism and keep it
-    quota: int | None = None  # slots that the job may take, all operators together
+    excluded: tuple[str, ...] = ()  # operators that are never rescaled
+    pinned: Mapping[str, int] = field(default_factory=dict)  # operators with a fixed parallelism
+    quota: int | None = None  # maximum of slots of the job
 
     def __post_init__(self) -> None:
         for name in ("interval_seconds", "running_seconds", "backlog_seconds", "restart_seconds", "small_gain"):
@@ -69,7 +69,7 @@ class Knobs:
 
     @property
     def named_operators(self) -> Iterator[tuple[str, str]]:
-        """Knob and operator, for every operator that a knob names."""
+        """Yield (knob, operator) for every operator that a knob names."""
         for knob in ("align_to", "minimum", "maximum", "excluded", "pinned"):
             for operator in getattr(self, knob):
                 yield knob, operator

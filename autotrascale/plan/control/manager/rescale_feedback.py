@@ -1,7 +1,7 @@
-"""What the last rescale brought, compared with the last look before it, and what follows for the next decisions.
+"""Feedback of the last rescale: compare the job with its state before, and draw conclusions for later decisions.
 
-Each lesson is tied to the rate that the job did carry when it was learned. Once the world offers no more than that, the
-lesson is forgotten: at such a rate nothing had gone wrong. After some hours it is forgotten anyway.
+A conclusion holds above the rate that the job carried when it was drawn. Once the world offers no more than this rate,
+the conclusion is forgotten; it is also forgotten after some hours.
 """
 
 from __future__ import annotations
@@ -20,148 +20,144 @@ from autotrascale.plan.control.manager.manager_state import (
 from autotrascale.plan.formatting import format_amount, format_changes, format_percent
 from autotrascale.plan.sizing.sizing import Unsized, size
 
-# Overheads make capacity optimistic by some part of it. When a tenth of it is all that comes through, something else is
-# wrong, and more instances are not the answer.
-_LEAST_CORRECTION = 0.1
-_NEARLY, _MOST_PATIENCE = 0.97, 1000
-FORGET_SECONDS = 6 * 3600.0  # seconds after which a parallelism that was rejected may be tried again
+# Overheads make capacity optimistic by some part of it. If only a tenth comes through, something else is wrong, and
+# more instances are not the answer.
+_MIN_CORRECTION = 0.1
+_NEARLY_NONE, _MAX_PATIENCE = 0.97, 1000
+FORGET_SECONDS = 6 * 3600.0  # then a rejected parallelism may be tried again
 
 
-def learn_from_rescale(situation: ManagerContext) -> tuple[ManagerContext, list[Reason]]:
-    """Forget what no longer holds, judge a rescale that was not compared yet, then look at the capacity correction."""
-    situation = _forget(situation)
+def learn_from_rescale(context: ManagerContext) -> tuple[ManagerContext, list[Reason]]:
+    """Forget old conclusions, judge a rescale that was not judged yet, then update the capacity correction."""
+    context = _forget(context)
     reasons: list[Reason] = []
-    if situation.state.before_rescale is not None:
-        situation, reasons = _compare(situation, situation.state.before_rescale)
-    if not situation.state.going_back:
-        situation = _correct(situation)
-    return situation, reasons
+    if context.state.before_rescale is not None:
+        context, reasons = _judge_rescale(context, context.state.before_rescale)
+    if not context.state.going_back:
+        context = _update_correction(context)
+    return context, reasons
 
 
-def _forget(situation: ManagerContext) -> ManagerContext:
-    state, offered, achieved = situation.state, situation.snapshot.target_rate, situation.snapshot.throughput
-    better = achieved is not None and achieved > state.stalled_at * (1 + situation.knobs.small_gain)
-    since = situation.now - FORGET_SECONDS
-    return situation.after(
+def _forget(context: ManagerContext) -> ManagerContext:
+    state, offered, carried = context.state, context.snapshot.target_rate, context.snapshot.throughput
+    is_better = carried is not None and carried > state.stalled_at * (1 + context.knobs.small_gain)
+    since = context.now - FORGET_SECONDS
+    return context.with_state(
         rejected=tuple(each for each in state.rejected if offered > each.carried and each.at > since),
-        small_gains=0 if better or offered <= state.stalled_at else state.small_gains,
+        small_gains=0 if is_better or offered <= state.stalled_at else state.small_gains,
         correction=CapacityCorrection() if offered <= state.correction.carried else state.correction,
         ineffective={
             name: each
             for name, each in state.ineffective.items()
-            if situation.running.get(name, 0) >= each.k and each.at > since
+            if context.running.get(name, 0) >= each.k and each.at > since
         },
     )
 
 
-def _compare(situation: ManagerContext, before: MeasuredRun) -> tuple[ManagerContext, list[Reason]]:
-    """Whatever speaks against a rescale must do so in two windows in a row: the first after a change may show anything.
-    In between the job is left alone (`doubtful`)."""
-    state, shot = situation.state, situation.snapshot
-    worse = _worse(situation, before)
-    ineffective = {} if worse else _ineffective(situation, before)
-    if (worse or ineffective) and not state.doubtful:
-        text = "by one window the last rescale did not do what it was for: looked at once more"
-        return situation.after(doubtful=True), [Reason("hold-judging", text)]
-    situation = situation.after(before_rescale=None, doubtful=False)
-    if worse:
-        rejection = RejectedParallelism(situation.running, shot.throughput or 0.0, situation.now)
-        return situation.after(rejected=(*state.rejected, rejection), requested=before.parallelism, going_back=True), [
-            worse
-        ]
-    known = {name: each for name, each in state.ineffective.items() if not _grew(situation, before, name)}
-    known |= {name: IneffectiveScaleUp(situation.running[name], situation.now) for name in ineffective}
-    situation = _count_gain(situation.after(ineffective=known), before)
-    return situation, [*ineffective.values(), *_not_compared(situation, before)]
+def _judge_rescale(context: ManagerContext, before: MeasuredRun) -> tuple[ManagerContext, list[Reason]]:
+    """Judge a rescale. Objections need two windows in a row; in between the job is left alone (`doubtful`)."""
+    state, snapshot = context.state, context.snapshot
+    loss = _find_loss(context, before)
+    ineffective = {} if loss else _find_ineffective(context, before)
+    if (loss or ineffective) and not state.doubtful:
+        text = "On hold: by one window the last rescale did not help. The next window decides."
+        return context.with_state(doubtful=True), [Reason("hold-judging", text)]
+    context = context.with_state(before_rescale=None, doubtful=False)
+    if loss:
+        rejected = (*state.rejected, RejectedParallelism(context.running, snapshot.throughput or 0.0, context.now))
+        return context.with_state(rejected=rejected, requested=before.parallelism, going_back=True), [loss]
+    known = {name: each for name, each in state.ineffective.items() if not _has_grown(context, before, name)}
+    known |= {name: IneffectiveScaleUp(context.running[name], context.now) for name in ineffective}
+    context = _count_small_gain(context.with_state(ineffective=known), before)
+    return context, [*ineffective.values(), *_explain_not_judged(context, before)]
 
 
-def _not_compared(situation: ManagerContext, before: MeasuredRun) -> list[Reason]:
-    if before.throughput is not None and situation.snapshot.throughput is not None:
+def _explain_not_judged(context: ManagerContext, before: MeasuredRun) -> list[Reason]:
+    if before.throughput is not None and context.snapshot.throughput is not None:
         return []
-    if situation.knobs.rollback_loss is None and situation.knobs.max_small_gains is None:
+    if context.knobs.rollback_loss is None and context.knobs.max_small_gains is None:
         return []
-    return [Reason("not-judged", "the throughput is not known, so nobody can say what the last rescale brought")]
+    return [Reason("not-judged", "The effect of the last rescale is unknown: the throughput is not measured.")]
 
 
-def _worse(situation: ManagerContext, before: MeasuredRun) -> Reason | None:
-    """Less throughput than before, and less than the world offers now: a lower rate alone is no loss."""
-    loss, was, now = situation.knobs.rollback_loss, before.throughput, situation.snapshot.throughput
-    if loss is None or was is None or now is None or now >= (1 - loss) * min(was, situation.snapshot.target_rate):
+def _find_loss(context: ManagerContext, before: MeasuredRun) -> Reason | None:
+    """Return a reason to roll back: less throughput than before, and less than the offered rate."""
+    limit, was, now = context.knobs.rollback_loss, before.throughput, context.snapshot.throughput
+    if limit is None or was is None or now is None or now >= (1 - limit) * min(was, context.snapshot.target_rate):
         return None
-    change = format_changes(before.parallelism, situation.running)
-    text = f"{change} took the throughput from {format_amount(was)} to {format_amount(now)}/s: going back"
-    return Reason("rollback", text, {"before": was, "after": now, "loss": 1 - now / was, "limit": loss})
+    change = format_changes(before.parallelism, context.running)
+    text = f"Rollback of {change}: the throughput fell from {format_amount(was)} to {format_amount(now)}/s."
+    return Reason("rollback", text, {"before": was, "after": now, "loss": 1 - now / was, "limit": limit})
 
 
-def _count_gain(situation: ManagerContext, before: MeasuredRun) -> ManagerContext:
-    was, now = before.throughput, situation.snapshot.throughput
-    grew = sum(situation.running.values()) > sum(before.parallelism.values())
-    if was is None or now is None or not grew or now >= situation.snapshot.target_rate:
-        return situation
-    if now >= was * (1 + situation.knobs.small_gain):
-        return situation.after(small_gains=0)
-    return situation.after(small_gains=situation.state.small_gains + 1, stalled_at=now)
+def _count_small_gain(context: ManagerContext, before: MeasuredRun) -> ManagerContext:
+    was, now = before.throughput, context.snapshot.throughput
+    has_grown = sum(context.running.values()) > sum(before.parallelism.values())
+    if was is None or now is None or not has_grown or now >= context.snapshot.target_rate:
+        return context
+    if now >= was * (1 + context.knobs.small_gain):
+        return context.with_state(small_gains=0)
+    return context.with_state(small_gains=context.state.small_gains + 1, stalled_at=now)
 
 
-def _ineffective(situation: ManagerContext, before: MeasuredRun) -> dict[str, Reason]:
-    """Ineffective scaling: capacity added over capacity expected, for each operator that grew."""
-    least, found = situation.knobs.min_effectiveness, {}
+def _find_ineffective(context: ManagerContext, before: MeasuredRun) -> dict[str, Reason]:
+    """Return a reason for each operator that grew and gained too little of the expected capacity."""
+    least, found = context.knobs.min_effectiveness, {}
     if least is None:
         return {}
-    for name, k in situation.running.items():
-        one_before, one_now = before.capacity.get(name), situation.demand.capacity[name]
-        if not _grew(situation, before, name) or one_before is None or one_now is None:
+    for name, k in context.running.items():
+        capacity_before, capacity_now = before.capacity.get(name), context.demand.capacity[name]
+        if not _has_grown(context, before, name) or capacity_before is None or capacity_now is None:
             continue
         k_before = before.parallelism[name]
-        expected, added = (k - k_before) * one_before, k * one_now - k_before * one_before
+        expected, added = (k - k_before) * capacity_before, k * capacity_now - k_before * capacity_before
         if added < least * expected:
             text = (
-                f"{name}: {k_before} → {k} added {format_amount(added)}/s of capacity, "
-                f"{format_percent(max(0.0, added / expected))} of the {format_amount(expected)}/s expected"
+                f"{name} {k_before} → {k} added {format_amount(added)}/s of capacity, "
+                f"{format_percent(max(0.0, added / expected))} of the expected {format_amount(expected)}/s."
             )
             numbers: dict[str, Number] = {"operator": name, "added": added, "expected": expected, "least": least}
             found[name] = Reason("ineffective-scaling", text, numbers)
     return found
 
 
-def _grew(situation: ManagerContext, before: MeasuredRun, name: str) -> bool:
-    return situation.running[name] > before.parallelism.get(name, situation.running[name])
+def _has_grown(context: ManagerContext, before: MeasuredRun, name: str) -> bool:
+    return context.running[name] > before.parallelism.get(name, context.running[name])
 
 
-def _correct(situation: ManagerContext) -> ManagerContext:
-    """Target rate ratio: enough instances by every measurement, and yet the rate is not reached, in two windows in a
-    row. Then the measured capacity is optimistic by achieved/target, the better of the two, and is divided by it."""
-    limit, achieved, offered, known = (
-        situation.knobs.target_rate_ratio,
-        situation.snapshot.throughput,
-        situation.snapshot.target_rate,
-        situation.state.correction,
-    )
-    if limit is None or not achieved:
-        return situation
-    if achieved >= limit * offered:
-        return situation.after(correction=_relaxed(replace(known, bad=None, good=known.good + 1)))
-    if not _enough(situation):
-        return situation.after(correction=replace(known, bad=None, good=0))
-    ratio = achieved / offered
+def _update_correction(context: ManagerContext) -> ManagerContext:
+    """Correct capacities by DS2's target rate ratio.
+
+    If instances are enough by every measurement and still miss the rate in two windows in a row, measured capacity is
+    optimistic. The correction is the larger ratio of carried to offered rate.
+    """
+    limit, known = context.knobs.target_rate_ratio, context.state.correction
+    carried, offered = context.snapshot.throughput, context.snapshot.target_rate
+    if limit is None or not carried:
+        return context
+    if carried >= limit * offered:
+        return context.with_state(correction=_relax(replace(known, bad=None, good=known.good + 1)))
+    if not _is_enough(context):
+        return context.with_state(correction=replace(known, bad=None, good=0))
+    ratio = carried / offered
     if known.bad is None:
-        return situation.after(correction=replace(known, bad=ratio, good=0))
-    factor = max(_LEAST_CORRECTION, known.factor * max(ratio, known.bad))
-    return situation.after(correction=CapacityCorrection(factor, achieved, patience=known.patience))
+        return context.with_state(correction=replace(known, bad=ratio, good=0))
+    factor = max(_MIN_CORRECTION, known.factor * max(ratio, known.bad))
+    return context.with_state(correction=CapacityCorrection(factor, carried, patience=known.patience))
 
 
-def _relaxed(known: CapacityCorrection) -> CapacityCorrection:
+def _relax(known: CapacityCorrection) -> CapacityCorrection:
     if known.factor == 1.0 or known.good < known.patience:
         return known
     factor = known.factor**0.5
-    patience = min(2 * known.patience, _MOST_PATIENCE)
-    return CapacityCorrection(1.0 if factor > _NEARLY else factor, known.carried, patience=patience)
+    patience = min(2 * known.patience, _MAX_PATIENCE)
+    return CapacityCorrection(1.0 if factor > _NEARLY_NONE else factor, known.carried, patience=patience)
 
 
-def _enough(situation: ManagerContext) -> bool:
-    """Whether what runs carries the rate, by every measurement."""
-    shown, _ = correct_capacity(situation, situation.snapshot)
+def _is_enough(context: ManagerContext) -> bool:
+    """Return whether the running instances carry the rate by every measurement."""
+    shown, _ = correct_capacity(context, context.snapshot)
     sized = size(shown)
     if isinstance(sized, Unsized) or not sized.reachable:
         return False
-    return all(k <= situation.running[name] for name, k in sized.named_floor.items())
+    return all(k <= context.running[name] for name, k in sized.named_floor.items())

@@ -1,16 +1,16 @@
-"""When to act on what a policy says: DS2's scaling manager (OSDI '18, §4.2) with the knobs that operators ask for.
+"""The scaling manager around a policy: DS2's manager (OSDI '18, §4.2) with the knobs that users ask for.
 
-One stage around any policy, and pure: time comes in as `now`, memory as `state`. The whole of it:
+The manager is pure: time comes in as `now`, memory as `state`. One call of `manage` goes through:
 
-    observe   was the job rescaled since the last look?
-    GATES     is this the moment to ask? The first that says no holds everything
-    learn     what did the last rescale bring? It may be taken back
-    ADJUSTMENTS    what the policy is shown
-    policy    asked once
-    GUARDS    what becomes of its answer: first those that doubt it, then those that bound it
+    record_running        was the job rescaled since the last call?
+    GATES                 is this the moment to ask? The first gate that objects holds
+    learn_from_rescale    did the last rescale help? It may be rolled back
+    ADJUSTMENTS           change the snapshot that the policy is shown
+    policy                ask it once
+    DOUBTS, BOUNDS        limit its answer
 
-Every one that acts adds a reason. With `Knobs()` none does, and the policy's answer comes through, within the job's
-own bounds. A hold, of a gate or of the policy itself, never changes a parallelism.
+Each stage that changes something adds a reason. With default knobs no stage does, and the policy's answer passes
+within the job's own bounds. A hold never changes a parallelism.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from typing import NamedTuple
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.manager import adjustments, gates, guards, rescale_feedback
+from autotrascale.plan.control.manager import adjustments, gates, guards
 from autotrascale.plan.control.manager.adjustments import Adjustment
 from autotrascale.plan.control.manager.gates import Gate
 from autotrascale.plan.control.manager.guards import Guard, Parallelism
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.control.manager.manager_state import ManagerContext, ManagerState, MeasuredRun
+from autotrascale.plan.control.manager.rescale_feedback import learn_from_rescale
 from autotrascale.plan.formatting import join_names
-from autotrascale.plan.policies import Policy
-from autotrascale.plan.policies.base import hold
+from autotrascale.plan.policies.base import Policy, hold
 from autotrascale.plan.sizing.demand import measure_demand
-
-__all__ = ["Knobs", "ManagerState", "manage"]
 
 GATES: tuple[Gate, ...] = (
     gates.check_paused,
@@ -60,7 +58,7 @@ DOUBTS: tuple[Guard, ...] = (
     guards.forbid_scale_down,
     guards.limit_step,
 )
-# A rollback passes through these only. The later one wins: a pin over an exclusion, a bound over a direction.
+# A rollback passes these guards only. A later guard wins: a pin over an exclusion, a bound over a direction.
 BOUNDS: tuple[Guard, ...] = (
     guards.limit_direction,
     guards.clamp_to_bounds,
@@ -71,12 +69,12 @@ BOUNDS: tuple[Guard, ...] = (
     guards.require_one_worker_count,
 )
 LAST: tuple[Guard, ...] = (guards.skip_rejected,)
-CUTTING = frozenset((guards.limit_step, *BOUNDS))  # may leave an operator with less than it needs, and then it is said
-DOWNTIMES = 9  # rescales that the restart time is learned from
+CUTTING = frozenset((guards.limit_step, *BOUNDS))  # may leave an operator with less than it needs
+MAX_STANDSTILLS = 9  # of the last rescales
 
 
 class ManagerResult(NamedTuple):
-    """What a step gives: `answer` is what the policy said, None where it was not asked."""
+    """The result of one call. `answer` is the policy's own answer; None: it was not asked."""
 
     state: ManagerState
     decision: Decision
@@ -84,46 +82,57 @@ class ManagerResult(NamedTuple):
 
 
 def manage(
-    knobs: Knobs, policy: Policy, state: ManagerState, snapshot: Snapshot, now: float, not_down: Reason | None = None
+    knobs: Knobs,
+    policy: Policy,
+    state: ManagerState,
+    snapshot: Snapshot,
+    now: float,
+    no_scale_down: Reason | None = None,
 ) -> ManagerResult:
-    """One look at the job: `state, decision, _ = step(Knobs(), policy, State(), snapshot, now=0.0)`. `not_down`: why
-    nothing may be given back now, whatever the policy says."""
-    before = state.last
-    situation = ManagerContext(knobs, record_running(knobs, state, snapshot, now), snapshot, now, before, not_down)
-    check_knob_operators(situation)
+    """Decide on one snapshot: `state, decision, _ = manage(Knobs(), policy, ManagerState(), snapshot, now=0.0)`.
+
+    Args:
+        knobs: when to act, and within which bounds.
+        policy: asked at most once.
+        state: the state that the previous call returned.
+        snapshot: the measurements.
+        now: seconds on any steady clock.
+        no_scale_down: why nothing may be given back now, whatever the policy answers.
+    """
+    recorded = record_running(knobs, state, snapshot, now)
+    context = ManagerContext(knobs, recorded, snapshot, now, state.last, no_scale_down)
+    check_knob_operators(context)
     for gate in GATES:
-        if reason := gate(situation):
-            return ManagerResult(_ticked(situation, gate), hold(policy.name, snapshot, [reason]), None)
-    situation, learned = rescale_feedback.learn_from_rescale(situation.after(asked_at=now))
-    if situation.state.going_back and situation.state.requested:
-        reasons = learned or [Reason("rollback", "the last rescale made things worse: still going back")]
-        return ManagerResult(*_decide(situation, policy, situation.state.requested, reasons, BOUNDS), None)
-    if situation.state.doubtful:
-        return ManagerResult(situation.state, hold(policy.name, snapshot, learned), None)
-    shown, seen_as = _adjusted(situation)
+        if reason := gate(context):
+            return ManagerResult(_count_interval(context, gate), hold(policy.name, snapshot, [reason]), None)
+    context, feedback = learn_from_rescale(context.with_state(asked_at=now))
+    if context.state.going_back and context.state.requested:
+        reasons = feedback or [Reason("rollback", "The rollback of the last rescale is still under way.")]
+        return ManagerResult(*_apply_guards(context, policy, context.state.requested, reasons, BOUNDS), None)
+    if context.state.doubtful:
+        return ManagerResult(context.state, hold(policy.name, snapshot, feedback), None)
+    shown, adjusted = _adjust(context)
     answer = policy.decide(shown)
-    reasons = [*learned, *seen_as, *answer.reasons]
+    reasons = [*feedback, *adjusted, *answer.reasons]
     if answer.hold:
-        return ManagerResult(replace(situation.state, votes=()), hold(policy.name, snapshot, reasons), answer)
-    pipeline = (*DOUBTS, *BOUNDS, *LAST)
-    return ManagerResult(
-        *_decide(_remembering(situation, answer), policy, answer.parallelism, reasons, pipeline), answer
-    )
+        return ManagerResult(replace(context.state, votes=()), hold(policy.name, snapshot, reasons), answer)
+    context, pipeline = _remember_answer(context, answer), (*DOUBTS, *BOUNDS, *LAST)
+    return ManagerResult(*_apply_guards(context, policy, answer.parallelism, reasons, pipeline), answer)
 
 
 def record_running(knobs: Knobs, state: ManagerState, snapshot: Snapshot, now: float) -> ManagerState:
-    """What runs is what the snapshot says, whoever rescaled it. A rescale starts everything that waits for one."""
+    """Record what runs. If the job was rescaled, by us or from outside, waiting periods start again."""
     running = snapshot.parallelism
     last = MeasuredRun(running, snapshot.throughput, snapshot.backlog_records, measure_demand(snapshot).capacity)
     if state.last is None:
         return replace(state, last=last, recommended=((now, running),))
     if running == state.last.parallelism:
         return replace(state, last=last)
-    ours = running == state.requested and not state.going_back
+    is_ours = running == state.requested and not state.going_back
     return replace(
         state,
         last=last,
-        before_rescale=state.last if ours else None,
+        before_rescale=state.last if is_ours else None,
         doubtful=False,
         requested=None,
         going_back=False,
@@ -135,85 +144,83 @@ def record_running(knobs: Knobs, state: ManagerState, snapshot: Snapshot, now: f
 
 
 def record_standstill(state: ManagerState, seconds: float) -> ManagerState:
-    """A rescale stopped the job for so long."""
+    """Record the standstill of a rescale."""
     if not 0 < seconds < math.inf:
         return state
-    return replace(state, standstills=(*state.standstills, seconds)[-DOWNTIMES:])
+    return replace(state, standstills=(*state.standstills, seconds)[-MAX_STANDSTILLS:])
 
 
-def check_knob_operators(situation: ManagerContext) -> None:
-    """Knobs name operators; a job has them or it does not."""
-    for knob, name in situation.knobs.named_operators:
-        if name not in situation.running:
-            known = ", ".join(situation.running)
+def check_knob_operators(context: ManagerContext) -> None:
+    """Check that knobs name existing operators and leave each a possible parallelism. Raise `InputError` if not."""
+    for knob, name in context.knobs.named_operators:
+        if name not in context.running:
+            known = ", ".join(context.running)
             raise InputError(f"{knob}.{name}", "names an operator that does not exist", remedy=f"use one of {known}")
-        least, most = situation.bounds(name)
+        least, most = context.get_bounds(name)
         if least > most:
             raise InputError(f"{knob}.{name}", f"leaves no parallelism: {least} or more, {most} at most")
-        pin = situation.knobs.pinned.get(name, least)
+        pin = context.knobs.pinned.get(name, least)
         if not least <= pin <= most:
             raise InputError(f"pinned.{name}", f"is outside of {least} to {most}", seen=pin, remedy="pin it within")
 
 
-def _adjusted(situation: ManagerContext) -> tuple[Snapshot, list[Reason]]:
-    shown, reasons = situation.snapshot, []
+def _adjust(context: ManagerContext) -> tuple[Snapshot, list[Reason]]:
+    shown, reasons = context.snapshot, []
     for adjustment in ADJUSTMENTS:
-        shown, reason = adjustment(situation, shown)
+        shown, reason = adjustment(context, shown)
         reasons += [reason] if reason else []
     return shown, reasons
 
 
-def _remembering(situation: ManagerContext, answer: Decision) -> ManagerContext:
-    """Each recommendation once, at its latest time: the largest of a time span stays so, and a day fits a page."""
-    state, knobs = situation.state, situation.knobs
+def _remember_answer(context: ManagerContext, answer: Decision) -> ManagerContext:
+    """Add an answer to the votes and recommendations.
+
+    Each recommendation is kept once, at its latest time. The largest within a span stays the same, and a day of
+    recommendations stays small.
+    """
+    state, knobs = context.state, context.knobs
     recent = {
-        tuple(k.values()): (at, k) for at, k in state.recommended if situation.now - at < knobs.scale_down_delay_seconds
+        tuple(k.values()): (at, k) for at, k in state.recommended if context.now - at < knobs.scale_down_delay_seconds
     }
-    recent[tuple(answer.parallelism.values())] = (situation.now, answer.parallelism)
-    return situation.after(
+    recent[tuple(answer.parallelism.values())] = (context.now, answer.parallelism)
+    return context.with_state(
         votes=(*state.votes, answer.parallelism)[-knobs.activation_intervals :],
         recommended=tuple(sorted(recent.values(), key=lambda each: each[0])),
     )
 
 
-def _decide(
-    situation: ManagerContext,
-    policy: Policy,
-    wanted: Parallelism,
-    reasons: Iterable[Reason],
-    pipeline: tuple[Guard, ...],
+def _apply_guards(
+    context: ManagerContext, policy: Policy, needed: Parallelism, reasons: Iterable[Reason], pipeline: Iterable[Guard]
 ) -> tuple[ManagerState, Decision]:
-    reasons, needed = list(reasons), wanted
-    cut: dict[str, str] = {}
+    reasons, wanted = list(reasons), needed
+    cut_by: dict[str, str] = {}  # reason code of the last guard that cut an operator
     for guard in pipeline:
-        guarded, reason = guard(situation, wanted)
-        if dict(guarded) != dict(wanted):
+        guarded, reason = guard(context, wanted)
+        if reason is not None and dict(guarded) != dict(wanted):
             reasons.append(reason)
             if guard in CUTTING:
-                cut |= {name: reason.code for name, k in guarded.items() if k < wanted[name]}
+                cut_by |= {name: reason.code for name, k in guarded.items() if k < wanted[name]}
         wanted = guarded
-    reasons += _below_need(needed, wanted, cut)
-    decision = Decision.between(policy.name, situation.running, wanted, *reasons)
+    reasons += _explain_below_need(needed, wanted, cut_by)
+    decision = Decision.between(policy.name, context.running, wanted, *reasons)
     requested = decision.parallelism if decision.changed else None
-    return replace(
-        situation.state, requested=requested, going_back=situation.state.going_back and decision.changed
-    ), decision
+    going_back = context.state.going_back and decision.changed
+    return replace(context.state, requested=requested, going_back=going_back), decision
 
 
-def _below_need(needed: Parallelism, given: Parallelism, cut: Mapping[str, str]) -> list[Reason]:
-    """What the policy asked for and did not get, because of a bound and not because of a doubt."""
-    short = [name for name in cut if given[name] < needed[name]]
+def _explain_below_need(needed: Parallelism, given: Parallelism, cut_by: Mapping[str, str]) -> list[Reason]:
+    """Explain which operators get less than the policy asked for because of a bound."""
+    short = [name for name in cut_by if given[name] < needed[name]]
     if not short:
         return []
-    each = join_names(f"{name} needs {needed[name]} and gets {given[name]} ({cut[name]})" for name in short)
+    each = join_names(f"{name} needs {needed[name]} and gets {given[name]} ({cut_by[name]})" for name in short)
     numbers = {"need": sum(needed[name] for name in short), "given": sum(given[name] for name in short)}
-    return [Reason("below-need", f"less than is needed: {each}", numbers)]
+    return [Reason("below-need", f"Less than needed: {each}.", numbers)]
 
 
-def _ticked(situation: ManagerContext, gate: Gate) -> ManagerState:
-    """An interval has passed unless it was the interval that held."""
+def _count_interval(context: ManagerContext, gate: Gate) -> ManagerState:
+    """Return the state after a gate held. An interval has passed, unless the interval gate itself held."""
     if gate is gates.check_interval:
-        return situation.state
-    return replace(
-        situation.state, asked_at=situation.now, intervals_to_ignore=max(0, situation.state.intervals_to_ignore - 1)
-    )
+        return context.state
+    left = max(0, context.state.intervals_to_ignore - 1)
+    return replace(context.state, asked_at=context.now, intervals_to_ignore=left)

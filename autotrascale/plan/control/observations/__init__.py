@@ -1,1 +1,1 @@
-"""What a look at a job can be believed to say, and what only looks like a lack of parallelism."""
+"""Checks of an observation: can it be trusted, and is parallelism the cause of what it shows?"""

@@ -1,12 +1,10 @@
 """Time-lagged cross-correlation (Sage): does a backlog follow the latency of a service that the job calls?
 
-    symbol   meaning                                             shape
-    b        backlog at each look                                (n,)
-    s        latency of the service at each look                 (n,)
-    d        lag in looks: the service leads, the backlog follows
-    ρ(d)     Pearson's correlation of b[d:] with s[:n − d]
-
-A backlog that a service explains is not mended by parallelism: more instances would wait for the same service.
+symbol   meaning                                             shape
+b        backlog at each observation                         (n,)
+s        latency of the service at each observation          (n,)
+d        lag in observations: the backlog follows the service
+ρ(d)     Pearson's correlation of b[d:] with s[:n − d]
 """
 
 from __future__ import annotations
@@ -15,37 +13,39 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MIN_PAIRS = 6  # pairs below which a correlation says nothing
+MIN_PAIRS = 6  # for a correlation
 
 
 @dataclass(frozen=True)
 class LaggedCorrelation:
+    """A correlation ρ(d) and its lag d."""
+
     correlation: float
     lag: int
 
 
 def find_best_lag(backlog: Sequence[float], service: Sequence[float], most_lag: int = 5) -> LaggedCorrelation | None:
-    """The lag at which the backlog follows the service best; None where there is too little to say.
+    """Return the lag with the largest correlation, or None if there are too few or constant values.
 
-    >>> follows([0, 0, 0, 1, 5, 9, 5, 1], [0, 0, 1, 5, 9, 5, 1, 0], most_lag=2)
-    Lagged(correlation=1.0, lag=1)
+    >>> find_best_lag([0, 0, 0, 1, 5, 9, 5, 1], [0, 0, 1, 5, 9, 5, 1, 0], most_lag=2)
+    LaggedCorrelation(correlation=1.0, lag=1)
     """
     return max(correlate_at_lags(backlog, service, most_lag), key=lambda each: each.correlation, default=None)
 
 
 def correlate_at_lags(backlog: Sequence[float], service: Sequence[float], most_lag: int = 5) -> list[LaggedCorrelation]:
-    """ρ(d) at each lag at which there is enough to say."""
+    """Return ρ(d) at each lag 0 … `most_lag` that has enough pairs. The newest values of both series are aligned."""
     n = min(len(backlog), len(service))
     backlog, service = backlog[-n:] if n else [], service[-n:] if n else []
     return [
         LaggedCorrelation(round(r, 12), lag)
         for lag in range(min(most_lag, n - MIN_PAIRS) + 1)
-        if (r := _pearson(backlog[lag:], service[: n - lag])) is not None
+        if (r := _correlate(backlog[lag:], service[: n - lag])) is not None
     ]
 
 
-def _pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """None where one of them stands still: then nothing varies together."""
+def _correlate(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Return Pearson's correlation, or None if a series is constant or too short."""
     n = len(x)
     if n < MIN_PAIRS:
         return None

@@ -1,4 +1,4 @@
-"""What a look is judged by: the look, what earlier ones showed, and how long the job has been watched."""
+"""The input of the observation checks: an observation, records of earlier ones, and the time under observation."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.true_rates import compute_true_rates
 
-MAX_CLOCK_SKEW_SECONDS = 5.0  # seconds that two machines' clocks may differ by
+MAX_CLOCK_SKEW_SECONDS = 5.0  # between the clocks of two machines
 
 
 @dataclass(frozen=True)
 class ObservationRecord:
-    """What is remembered of a look, for the next ones to be compared with."""
+    """The part of an observation that later ones are compared with."""
 
     at: float
     measured_at: float | None
-    counted: tuple[float | None, ...]  # enough numbers of the window to know it again
-    backlog: float | None = None  # the last that was known …
-    backlog_at: float = 0.0  # … and when, in seconds watched
-    rate: float = 0.0  # that was offered then
-    capacity: Mapping[str, float] = field(default_factory=dict)  # records per useful second, of each operator
-
-
-@dataclass(frozen=True)
-class ObservationContext:
-    """A look, and what it is judged by."""
-
-    look: Observation
-    target: Target
-    stale_seconds: float
-    beliefs: ObservationHistory
-    topology: Topology | None = None  # of the job, where it is known
-    watched: float = 0.0  # seconds for which the job has been watched
-
-    @property
-    def snapshot(self) -> Snapshot:
-        assert self.look.snapshot is not None  # the first check saw to it
-        return self.look.snapshot
+    counted: tuple[float | None, ...]  # numbers that identify the window
+    backlog: float | None = None  # records; the newest known
+    backlog_at: float = 0.0  # when `backlog` was measured, in seconds under observation
+    rate: float = 0.0  # records/s offered at that time
+    capacity: Mapping[str, float] = field(default_factory=dict)  # records per useful second of one instance
 
 
 @dataclass(frozen=True)
 class ObservationHistory:
-    """What one look leaves for the next."""
+    """The state that the checks leave for the next observation."""
 
-    believed: ObservationRecord | None = None  # the last look that was believed
-    last: ObservationRecord | None = None  # the last look there was
-    agreeing: int = 0  # looks in a row that agree with one another, and not with what was believed
-    still_waiting: float = 0.0  # records at the last look that was believed, at least, whether it named them or not
+    trusted: ObservationRecord | None = None  # the last trusted observation
+    last: ObservationRecord | None = None  # the last observation, trusted or not
+    agreeing: int = 0  # distrusted observations in a row that agree with one another
+    least_backlog: float = 0.0  # records that waited at least at the last trusted observation
 
 
-def record_observation(evidence: ObservationContext, before: ObservationRecord | None) -> ObservationRecord | None:
-    """What the next look is to be compared with; what this one does not know is taken from the one before."""
-    look, snapshot = evidence.look, evidence.look.snapshot
-    if snapshot is None or not math.isfinite(look.at):
+@dataclass(frozen=True)
+class ObservationContext:
+    """An observation and everything that it is checked against."""
+
+    observation: Observation
+    target: Target
+    max_age_seconds: float  # of metrics
+    history: ObservationHistory
+    topology: Topology | None = None
+    watched_seconds: float = 0.0  # how long the job has been under observation
+
+    @property
+    def snapshot(self) -> Snapshot:
+        assert self.observation.snapshot is not None  # the first check rejects an observation without snapshot
+        return self.observation.snapshot
+
+
+def record_observation(context: ObservationContext, before: ObservationRecord | None) -> ObservationRecord | None:
+    """Return the record of the observation, or None without a snapshot. Unknown values are taken from `before`."""
+    observation, snapshot = context.observation, context.observation.snapshot
+    if snapshot is None or not math.isfinite(observation.at):
         return None
     counted = (
         snapshot.window_seconds,
@@ -69,15 +69,16 @@ def record_observation(evidence: ObservationContext, before: ObservationRecord |
         *(each.total.records_in for each in snapshot.operators.values()),
         *(each.total.useful_seconds for each in snapshot.operators.values()),
     )
-    at, made = look.at, look.measured_at
-    known = made if made is not None and math.isfinite(made) and made <= at + MAX_CLOCK_SKEW_SECONDS else None
-    backlog, backlog_at, rate = snapshot.backlog_records, evidence.watched, snapshot.target_rate
+    at, measured_at = observation.at, observation.measured_at
+    is_plausible = measured_at is not None and math.isfinite(measured_at) and measured_at <= at + MAX_CLOCK_SKEW_SECONDS
+    backlog, backlog_at, rate = snapshot.backlog_records, context.watched_seconds, snapshot.target_rate
     if backlog is None and before is not None:
         backlog, backlog_at, rate = before.backlog, before.backlog_at, before.rate
     capacity = {**(before.capacity if before is not None else {}), **measure_capacity(snapshot)}
-    return ObservationRecord(at, known, counted, backlog, backlog_at, rate, capacity)
+    return ObservationRecord(at, measured_at if is_plausible else None, counted, backlog, backlog_at, rate, capacity)
 
 
 def measure_capacity(snapshot: Snapshot) -> dict[str, float]:
+    """Return the true processing rate of one instance in records/s, for each operator whose rate is known."""
     rates = {name: compute_true_rates(metrics).processing for name, metrics in snapshot.operators.items()}
     return {name: rate / snapshot.operators[name].parallelism for name, rate in rates.items() if rate}
