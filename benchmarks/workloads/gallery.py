@@ -1,4 +1,4 @@
-"""The programs of examples/gallery with input for them and, in plain Python, what it must give."""
+"""The programs of examples/gallery, with inputs for them and the results that plain Python computes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ import pyarrow.parquet
 PROGRAMS = Path(__file__).parents[2] / "examples" / "gallery"
 PHASES, FILES, ROWS = 3, 2, 40
 _START = 1_700_000_000
-_END = "2030-01-01T00:00:00Z"  # of time: whatever waits for a watermark comes out
+_END = "2030-01-01T00:00:00Z"  # a late record that moves every watermark to the end
 
 Rows = Counter[tuple[Any, ...]]
 
 
 class Exhibit(ABC):
-    """Input comes in phases of a few files; between them the queries are rescaled."""
+    """A program with its input, which arrives in phases of a few files. Its queries are rescaled between phases."""
 
     program: ClassVar[str]
     queries: ClassVar[int] = 1
@@ -44,7 +44,7 @@ class Exhibit(ABC):
 
     @property
     def checkpoint(self) -> Path:
-        """Of its query, where it says so itself."""
+        """The checkpoint of the query, for programs that choose it themselves."""
         return self.output / "checkpoint"
 
     def arguments(self) -> list[str]:
@@ -57,11 +57,11 @@ class Exhibit(ABC):
             self.finish()
 
     def finish(self) -> None:
-        """Whatever is needed for all results to come out."""
+        """Write the last input, after which all results must appear."""
         return
 
     def write(self, lines: Iterable[Any], source: Path | None = None) -> None:
-        """Seen whole or not at all, and in the order in which they are written."""
+        """Add one file to the input. It appears atomically, and files are read in the order of these calls."""
         source = source or self.source
         fresh = source / f".{self._written}"
         fresh.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
@@ -72,13 +72,15 @@ class Exhibit(ABC):
 
     @abstractmethod
     def lines(self, number: int) -> list[Any]:
-        """Of one file, to be remembered for `expected`."""
+        """Return the lines of a file, and add them to the expected results."""
 
     @abstractmethod
-    def expected(self) -> Rows: ...
+    def expected(self) -> Rows:
+        """Return the rows that the program must write."""
 
     @abstractmethod
-    def found(self) -> Rows: ...
+    def found(self) -> Rows:
+        """Return the rows that the program has written."""
 
 
 def format_second(second: float) -> str:
@@ -135,7 +137,7 @@ class Visits(Exhibit):
         for user, seconds in self.clicks.items():
             start, last, clicks = None, 0, 0
             for second in sorted(seconds):
-                if start is not None and second - last > 5:  # Spark joins those that touch
+                if start is not None and second - last > 5:  # Spark merges sessions that touch
                     visits[user, _START + start, clicks] += 1
                     start = None
                 start, clicks = (second, 0) if start is None else (start, clicks)
@@ -161,7 +163,7 @@ class ClicksAndViews(Exhibit):
         return [str(self.source), str(self.clicks_folder), str(self.output)]
 
     def lines(self, number: int) -> list[Any]:
-        """Views of now, clicks on views of now and of the file before."""
+        """Return views of this file, and write clicks on views of this file and the file before it."""
         views = range(number * ROWS, number * ROWS + ROWS)
         self.viewed |= {view: number * 20 + self.draw.randrange(20) for view in views}
         clicks = [(self.draw.choice(list(self.viewed)[-2 * ROWS :]), number * 20 + 19) for _ in range(ROWS // 2)]
@@ -209,7 +211,7 @@ class FirstSeen(Exhibit):
 
 
 class InDatabase(Exhibit):
-    """Totals by one or two names, in tables."""
+    """A program that keeps totals by one or two names in tables of a database."""
 
     tables: ClassVar[tuple[str, ...]]
 
@@ -351,7 +353,7 @@ def _json_rows(folder: Path, *fields: str) -> Rows:
 
 
 def _committed(folder: Path) -> list[Path]:
-    """What Spark's own log beside the files names; others are left over from a batch that was cut off."""
+    """Return the files that Spark's own log names. Other files are left over from an interrupted batch."""
     log = folder / "_spark_metadata"
     entries: dict[int, Path] = {}
     for entry in log.iterdir() if log.is_dir() else ():

@@ -1,7 +1,7 @@
-"""The search libraries that ours is measured against, each behind the same two calls.
+"""Search libraries that AuTraScale is compared with, behind `ask` and `tell`.
 
-They maximise the measured score F (Eq. 4) over the same lattice, from the same start: nothing known. Each in the
-setting that did best for it on the development families.
+They maximise the measured score F (Eq. 4) over the same lattice, and start without any knowledge. Each library has the
+settings that did best for it on the development families.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ Point = tuple[int, ...]
 
 
 class Peer(Protocol):
+    """A search library: `ask` proposes a configuration, `tell` reports its score."""
+
     def ask(self) -> Point: ...
 
     def tell(self, k: Point, score: float) -> None: ...
 
 
 class RandomSearch:
+    """Uniform random proposals: the baseline of all searches."""
+
     def __init__(self, lower: Sequence[int], upper: Sequence[int], seed: int) -> None:
         self.lower, self.upper = np.array(lower), np.array(upper)
         self.rng = np.random.default_rng(seed)
@@ -31,11 +35,11 @@ class RandomSearch:
         return tuple(int(x) for x in self.rng.integers(self.lower, self.upper + 1))
 
     def tell(self, k: Point, score: float) -> None:
-        """Nothing to learn."""
+        """Ignore the score."""
 
 
 class Skopt:
-    """scikit-optimize's Gaussian process with EI on log-uniform dimensions; a dimension of one value is kept out."""
+    """scikit-optimize's Gaussian process with EI on log-uniform dimensions. A dimension with one value is left out."""
 
     def __init__(self, lower: Sequence[int], upper: Sequence[int], seed: int, **settings: Any) -> None:
         from skopt import Optimizer
@@ -49,7 +53,7 @@ class Skopt:
 
     def ask(self) -> Point:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns whenever it proposes a point again
+            warnings.simplefilter("ignore")  # it warns about each repeated proposal
             values = dict(zip(self.free, self.optimizer.ask(), strict=True))
         return tuple(int(values.get(i, low)) for i, low in enumerate(self.lower))
 
@@ -60,6 +64,8 @@ class Skopt:
 
 
 class Optuna:
+    """Optuna with its TPE sampler ("tpe") or its Gaussian process ("gp")."""
+
     def __init__(self, lower: Sequence[int], upper: Sequence[int], seed: int, sampler: str) -> None:
         import optuna
 
@@ -78,7 +84,7 @@ class Optuna:
         self.trial = self.study.ask()
         return tuple(self.trial.suggest_int(f"k{i}", low, high, log=True) for i, (low, high) in enumerate(self.bounds))
 
-    def tell(self, k: Point, score: float) -> None:  # noqa: ARG002 - the trial asked for knows its point
+    def tell(self, k: Point, score: float) -> None:  # noqa: ARG002 - the trial knows its point
         self.study.tell(self.trial, score)
 
 
@@ -86,7 +92,7 @@ Maker = Callable[[Sequence[int], Sequence[int], int], Peer]
 
 
 def installed_peers() -> dict[str, Maker]:
-    """Those whose packages are installed; torch, which Optuna's GPSampler needs, often is not."""
+    """Return the libraries that are installed. The GP sampler of Optuna needs torch, which is often missing."""
     found: dict[str, Maker] = {"random": RandomSearch, "skopt-gp-ei": Skopt}
     if find_spec("optuna"):
         found["optuna-tpe"] = lambda low, high, seed: Optuna(low, high, seed, "tpe")

@@ -1,8 +1,8 @@
-"""Which jobs: those of `execute/simulator/problems.py`, and simulated ones fitted to recorded trials of a Spark job.
+"""The jobs of the search benchmark: those of `problems.py`, and jobs fitted to recorded trials of a Spark job.
 
-`recorded`: each job is fitted to two thirds, drawn at random, of the trials in `recorded_trials.json`, 21
-of a PySpark word count on two cores, and is tuned at a rate drawn between 0.3 and 1.1 times the one recorded, with the
-noise that the fit leaves. These are simulated jobs fitted to recorded trials; no Spark is run.
+The family `recorded`: each job is fitted to a random two thirds of the 21 trials in `recorded_trials.json`, a PySpark
+word count on two cores. Its rate is drawn between 0.3 and 1.1 times the recorded one, and its noise is the error of the
+fit. These jobs are simulated; no Spark runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.workloads.recorded_trials import read_recorded_trials
 
 RECORDED = "recorded"
 FAMILIES = (*shapes.FAMILIES, RECORDED)
-SLOTS = 16  # of the master that the trials ran on
+SLOTS = 16  # of the Spark master that ran the trials
 RATES = (0.3, 1.1)
 FITTED_ON = 2 / 3
 
@@ -29,7 +29,13 @@ JobId = tuple[str, int]
 
 
 def choose_jobs(families: tuple[str, ...], jobs: int, apart: int | None) -> list[JobId]:
-    """So many numbers of each family: of those seen, or of those kept apart, drawn by the seed `apart`."""
+    """Return `jobs` jobs of each family.
+
+    Args:
+        families: names of the families.
+        jobs: number of jobs of each family.
+        apart: seed for held-out jobs; None takes jobs of development.
+    """
     drawn = []
     for family in families:
         numbers = problems.development_numbers(family) if apart is None else problems.held_out_numbers(family, apart)
@@ -38,11 +44,12 @@ def choose_jobs(families: tuple[str, ...], jobs: int, apart: int | None) -> list
 
 
 def draw_problem(family: str, number: int, operators: int | None = None) -> Problem:
+    """Return the problem of a job, with a given number of operators if `operators` is set."""
     return _recorded(number) if family == RECORDED else problems.draw_problem(family, number, operators)
 
 
 def draw_other_family(family: str, number: int, operators: int) -> Problem:
-    """A job of another family with so many operators, of the same half."""
+    """Return a problem of another family with as many operators, held out if this job is."""
     half = problems.is_held_out(family, number)
     others = [each for each in shapes.FAMILIES if each != family]
     for i in count(number % len(others)):
@@ -52,7 +59,7 @@ def draw_other_family(family: str, number: int, operators: int) -> Problem:
         )
         try:
             return problems.draw_problem(other, theirs, operators)
-        except InputError:  # no sound job of that family has so many operators
+        except InputError:  # that family has no sound job with so many operators
             continue
     raise AssertionError("unreachable")
 
@@ -60,11 +67,11 @@ def draw_other_family(family: str, number: int, operators: int) -> Problem:
 def _recorded(number: int) -> Problem:
     rng = np.random.default_rng([7, number])
     for _ in range(problems.REDRAWS):
-        trials = _some(rng)
+        trials = _sample_trials(rng)
         job, snapshot = calibrate(trials, slots=SLOTS), trials[0].snapshot
         assert snapshot is not None
         factor = float(rng.uniform(*RATES))
-        rates = {name: round(rate * factor, 1) for name, rate in _full_rates().items()}
+        rates = {name: round(rate * factor, 1) for name, rate in _recorded_rates().items()}
         aim = Aim.draw("share", job.noise, rng)
         problem = make_problem(RECORDED, number, job, snapshot.topology, rates, SLOTS, aim)
         if problem is not None:
@@ -72,8 +79,8 @@ def _recorded(number: int) -> Problem:
     raise InputError("number", "gives no sound problem of recorded trials", seen=number, remedy="take another")
 
 
-def _some(rng: np.random.Generator) -> list[Trial]:
-    """Two in three of those that kept up, and of the others."""
+def _sample_trials(rng: np.random.Generator) -> list[Trial]:
+    """Return a random two thirds of the trials that kept up, and of the trials that did not."""
     picked: list[Trial] = []
     for stable in (True, False):
         these = [trial for trial in _trials() if (trial.verdict is Verdict.STABLE) == stable]
@@ -87,8 +94,8 @@ def _trials() -> tuple[Trial, ...]:
     return read_recorded_trials()
 
 
-def _full_rates() -> dict[str, float]:
-    """Those of the first trial, which ran at the job file's own rates."""
+def _recorded_rates() -> dict[str, float]:
+    """Return the source rates of the first trial, which are those of the job file."""
     snapshot = _trials()[0].snapshot
     assert snapshot is not None
     return dict(snapshot.source_rates)

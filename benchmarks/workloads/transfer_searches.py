@@ -1,7 +1,13 @@
-"""How each search goes on one case: what it runs, when it stops, and how good its recommendation truly is.
+"""One search on one case: its runs, the run at which it stops, and the true quality of its recommendation.
 
-A run is one window. Ours runs what a tuning run would: a second window where one reading is too close to the target,
-and second looks at what is cheaper once a configuration is accepted. All of them count.
+A run is one window. Our own search runs like a tuning run: a second window where one reading is too close to the
+target, and second looks at cheaper configurations once one is accepted. All of these runs count.
+
+| symbol | meaning | unit |
+|---|---|---|
+| regret | best score of the lattice less that of the recommendation, both without noise | |
+| log ratio | ln(target / latency) of one reading | |
+| margin | log ratio of the true latency, in standard deviations of a reading | |
 """
 
 from __future__ import annotations
@@ -31,35 +37,43 @@ from benchmarks.workloads.lattice import Ints
 from benchmarks.workloads.peers import Maker
 from benchmarks.workloads.readings import Windows
 
-BUDGET = 20  # runs; whoever has not stopped by then counts as never
-LATER_RUNS = 10  # runs after which the recommendation is judged once more
+BUDGET = 20  # runs; a search that has not stopped by then counts as never
+LATER_RUNS = 10  # runs after which the regret is measured once more
 WINDOWS = TuningSettings().windows
-GOAL_MEDIAN_RUNS, GOAL_TAIL_RUNS = 2, 5  # runs to the stop that are wanted: in the median, and in nine of ten
+GOAL_MEDIAN_RUNS, GOAL_TAIL_RUNS = 2, 5  # goals: runs to the stop, in the median and in nine of ten searches
 
-FELL_BEHIND_LOG_RATIO = 3.0  # log ratio that a window which fell behind counts as
-SERIES = 20_000  # of readings, to know how soon they show what is true
-WINDOW = 60.0  # seconds
+FELL_BEHIND_LOG_RATIO = 3.0  # of a window that fell behind
+READING_SERIES = 20_000  # simulated series of readings
+WINDOW_SECONDS = 60.0  # seconds
 Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
-Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]  # … and how the window sizes the job
+Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]  # a reading, and the sizing of its window
 
 
 @dataclass(frozen=True)
 class SearchTrace:
-    """`stop`: runs until a configuration is accepted, infinite when none was; `tried`: configurations until then, as a
-    second window of one needs no rescale; `ended`: runs until a tuning run would end.
-    Regrets are those of the recommendation: the best score of the lattice less its own, both without noise."""
+    """The course of one search.
+
+    Args:
+        stop: runs until a configuration is accepted; infinite when none is.
+        tried: different configurations until then; a second window of one needs no rescale.
+        ended: runs until a tuning run would end.
+        reason: stop reason; None while the search goes on.
+        missed: whether the accepted configuration truly misses the target.
+        regret_at_stop: regret of the recommendation at the stop.
+        regret_later: regret after ten runs; None when it was not measured.
+    """
 
     stop: float
     tried: float
     ended: float
     reason: str | None
-    missed: bool  # what was accepted truly misses the target
+    missed: bool
     regret_at_stop: float
     regret_later: float | None
 
 
 class CaseTruth:
-    """The truth about a case."""
+    """The true optimum of a case, and the true regret of a configuration."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -80,7 +94,7 @@ class CaseTruth:
 
 
 def measure_floor(case: Case, seed: int) -> Sizing | None:
-    """What the floor phase of a tuning run leaves behind: one noisy window at the floor, sized."""
+    """Return the sizing of one noisy window at the floor, which is what a tuning run knows after its floor phase."""
     with SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed) as engine:
         snapshot = engine.run(case.topology.named(case.floor), case.source_rates).snapshot
     sized = None if snapshot is None else size(snapshot, Target(case.latency_target))
@@ -100,11 +114,11 @@ def make_study(case: Case, seed: int, **options: Any) -> AskTellStudy:
 
 
 def run_tuning(study: AskTellStudy, measure: Read) -> tuple[float, float, int]:
-    """Runs `study` as a tuning run does. Runs and configurations until one was accepted, and runs in all."""
+    """Run `study` like a tuning run. Return runs and configurations until the first acceptance, and all runs."""
     stop, tried, looks = math.inf, math.inf, 0
     for run in range(1, BUDGET + 1):
         looks += study.finished
-        tell(study, _next(study), measure)
+        tell(study, _next_configuration(study), measure)
         if math.isinf(stop) and study.stop_reason == "target-met":
             stop, tried = run, len(study.runs)
         if study.finished and (study.stop_reason != "target-met" or study.cheaper is None or looks >= MAX_SECOND_LOOKS):
@@ -112,8 +126,8 @@ def run_tuning(study: AskTellStudy, measure: Read) -> tuple[float, float, int]:
     return stop, tried, BUDGET
 
 
-def _next(study: AskTellStudy) -> tuple[int, ...]:
-    """As `tuning/run.py` has it."""
+def _next_configuration(study: AskTellStudy) -> tuple[int, ...]:
+    """Return the next configuration, as `autotrascale/tuning/tuning_run.py` chooses it."""
     if study.finished:
         assert study.cheaper is not None
         return study.cheaper
@@ -129,12 +143,14 @@ def tell(study: AskTellStudy, k: tuple[int, ...], read: Read) -> None:
 
 
 def make_reader(case: Case, windows: Windows, scale: float = 1.0) -> Read:
-    """What a tuning run sees of each window. `scale`: how much slower a clock it is read by."""
+    """Return a function that reads one window like a tuning run. `scale` multiplies its latencies."""
 
     def read(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
         latency, compiled, rng = windows.read(k)
         share = min(1.0, float(compiled.steady(k).capacity[0]))
-        window = Window(WINDOW, case.source_rates, share, compiled.offered * (1 - share) * WINDOW, Latency())
+        window = Window(
+            WINDOW_SECONDS, case.source_rates, share, compiled.offered * (1 - share) * WINDOW_SECONDS, Latency()
+        )
         sized = size(make_snapshot(case.family, case.topology, compiled, k, window, case.p_max, rng))
         if not isinstance(sized, Sizing) or sized.fixed_seconds is None:
             return scale * latency, sized if isinstance(sized, Sizing) else None
@@ -147,7 +163,7 @@ def make_reader(case: Case, windows: Windows, scale: float = 1.0) -> Read:
 
 
 def trace_search(study: AskTellStudy, judge: CaseTruth, measure: Read, *, later: bool = False) -> SearchTrace:
-    """`later`: goes on until ten runs are told, where it stopped before."""
+    """Return the course of one search. `later` continues it to ten runs, for the later regret."""
     stop, tried, ended = run_tuning(study, measure)
     answer, reason = study.answer.parallelism, study.stop_reason
     missed = math.isfinite(stop) and judge.misses(answer)
@@ -160,16 +176,23 @@ def trace_search(study: AskTellStudy, judge: CaseTruth, measure: Read, *, later:
 
 
 def continue_search(study: AskTellStudy, measure: Read, runs: int) -> None:
-    """Asks for more than it takes to stop, until ten runs are told."""
+    """Ask for further configurations until ten runs are told."""
     for _ in range(runs, LATER_RUNS):
         if len(study.runs) < study.lattice.size:
             tell(study, study.ask(), measure)
 
 
 def trace_oracle(judge: CaseTruth, measure: Measure, past: Sequence[float] = ()) -> SearchTrace:
-    """What nobody can better who believes readings alone: it knows which frugal point is the fastest, runs nothing
-    else, and accepts it when so many readings mean that the target is met, with the confidence that we ask for. `past`:
-    what readings of an earlier session say of that point, log ratios to its latency, to whoever knows the surface."""
+    """Return the course of an oracle: no search that believes only readings can stop earlier.
+
+    It knows the fastest configuration within the resource limit and runs nothing else. It accepts as soon as the
+    readings show with the required confidence that the target is met.
+
+    Args:
+        judge: the truth about the case.
+        measure: takes one reading.
+        past: log errors of readings of an earlier session, for an oracle that knows the surface.
+    """
     case = judge.case
     fastest = descent.find_least_latency(case, case.resource_limit)
     known = math.log(case.latency_target / fastest.latency)
@@ -177,9 +200,11 @@ def trace_oracle(judge: CaseTruth, measure: Measure, past: Sequence[float] = ())
 
 
 def trace_lean_oracle(judge: CaseTruth, measure: Measure) -> SearchTrace:
-    """What nobody can better, in regret, who is to stop on each job as soon as the goals ask: it knows the whole
-    surface, and runs the best score of what is far enough within the target for so few readings to show it; where
-    nothing is, the fastest."""
+    """Return the course of an oracle with the least regret among those that stop as early as the goals ask.
+
+    It knows the whole surface. It runs the best score among the configurations that are far enough within the target
+    for so few readings, or the fastest configuration if there is none.
+    """
     case = judge.case
     fastest = descent.find_least_latency(case, case.resource_limit)
     within = case.latency_target * math.exp(-needed_margin(GOAL_MEDIAN_RUNS, GOAL_TAIL_RUNS) * case.job.noise)
@@ -198,7 +223,7 @@ def trace_lean_oracle(judge: CaseTruth, measure: Measure) -> SearchTrace:
 def _read_until_certain(judge: CaseTruth, measure: Measure, k: tuple[int, ...], spare: list[float]) -> SearchTrace:
     case = judge.case
     for run in range(1, BUDGET + 1):
-        latency = measure(k)  # infinite where a machine that drifts cannot carry the rate
+        latency = measure(k)  # infinite when a drifting machine cannot carry the rate
         spare.append(math.log(case.latency_target / latency) if math.isfinite(latency) else -FELL_BEHIND_LOG_RATIO)
         certainty = NormalDist().cdf(sum(spare) / len(spare) / case.job.noise * math.sqrt(len(spare)))
         if certainty >= SearchSettings().confidence:
@@ -208,9 +233,11 @@ def _read_until_certain(judge: CaseTruth, measure: Measure, k: tuple[int, ...], 
 
 @cache
 def needed_margin(soon: int, at_most: int) -> float:
-    """How far within the target, in units of the noise of a reading, a latency must be for readings of it to show it
-    after so many in every second series, and after so many in nine of ten."""
-    errors = np.random.default_rng(0).standard_normal((SERIES, at_most))
+    """Return the margin with which readings show in time that the target is met.
+
+    After `soon` readings they must show it in half of all series, and after `at_most` readings in nine of ten.
+    """
+    errors = np.random.default_rng(0).standard_normal((READING_SERIES, at_most))
     needed = NormalDist().inv_cdf(SearchSettings().confidence) * np.sqrt(np.arange(1, at_most + 1))
 
     def too_few(spare: float) -> float:
@@ -221,7 +248,7 @@ def needed_margin(soon: int, at_most: int) -> float:
 
 
 def reading_errors(study: AskTellStudy, case: Case) -> list[float]:
-    """What was read over what is true, as a log, window by window."""
+    """Return the log errors of all readings of a study, window by window."""
     told = [run for run in study.runs if run.latency is not None]
     true = case.latency([run.parallelism for run in told]) if told else []
     return [
@@ -233,7 +260,10 @@ def reading_errors(study: AskTellStudy, case: Case) -> list[float]:
 
 
 def trace_peer(make: Maker, judge: CaseTruth, measure: Measure, seed: int) -> SearchTrace:
-    """A peer accepts as Algorithm 1 does, on one reading, and recommends the run of the highest measured score."""
+    """Return the course of another library's search.
+
+    It accepts on one reading, like Algorithm 1, and recommends the run with the highest measured score.
+    """
     case = judge.case
     peer = make(case.floor, (case.p_max,) * len(case.floor), seed)
     stop, missed, at_stop, later, best, top = math.inf, False, math.nan, math.nan, case.floor, -1.0
