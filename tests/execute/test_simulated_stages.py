@@ -1,4 +1,4 @@
-"""How long the stages of simulated micro-batches last, and the loads that sizing makes of it."""
+"""The stage times of simulated micro-batches, and the loads that sizing derives from them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def sized(snapshot: Snapshot, rate: float | None = None) -> Sizing:
 
 
 def untimed(snapshot: Snapshot) -> Snapshot:
-    """As an engine tells it that knows nothing of stages."""
+    """Return the snapshot of an engine that does not measure stages."""
     operators = {name: replace(each, stage_seconds=None) for name, each in snapshot.operators.items()}
     return replace(snapshot, operators=operators, slots=None)
 
 
 def points(case: Case, rng: np.random.Generator, count: int = 4) -> Iterator[tuple[int, ...]]:
-    """The floor and some above it, of them those that hold the rate: where waves or skew count, the floor may not."""
+    """Yield the floor and points above it that sustain the rate. With waves or skew, the floor may not sustain it."""
     above = (tuple(int(rng.integers(low, case.p_max + 1)) for low in case.floor) for _ in range(count))
     for k in (case.floor, *above):
         if np.isfinite(case.compiled.steady(k).latency[0]):
@@ -55,8 +55,7 @@ def points(case: Case, rng: np.random.Generator, count: int = 4) -> Iterator[tup
 
 
 def in_batches(seed: int) -> Case:
-    """One job that runs in batches, from the families, or as the problems draw theirs: nobody searches here, so it has
-    no target of its own."""
+    """Yield a micro-batch job of each family, without a target."""
     rng = np.random.default_rng(seed)
     if rng.random() < 0.2:
         return families.draw_case(str(rng.choice(["micro-batch", "stateful-micro-batch"])), int(rng.integers(200)))
@@ -73,7 +72,7 @@ def in_batches(seed: int) -> Case:
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32))
 def test_what_no_stage_takes_of_a_batch_is_its_fixed_cost(seed: int) -> None:
-    """Σ L_i / k_i = 1 − o/b in the steady state."""
+    """Σ L_i / k_i = 1 − o/b holds in the steady state."""
     case = in_batches(seed)
     for k in points(case, np.random.default_rng(seed)):
         state, found = case.compiled.steady(k), sized(observed(case, k))
@@ -85,7 +84,7 @@ def test_what_no_stage_takes_of_a_batch_is_its_fixed_cost(seed: int) -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32))
 def test_a_stage_lasts_no_shorter_than_its_records_say(seed: int) -> None:
-    """A hot key shows in the records; waves, stragglers and calls to others in how long the stage lasts alone."""
+    """Record counts show a hot key. Only the stage time shows waves, stragglers and calls to services."""
     case = in_batches(seed)
     for k in points(case, np.random.default_rng(seed)):
         snapshot = observed(case, k)
@@ -117,7 +116,7 @@ def test_where_no_stage_was_timed_loads_and_skew_say_it(seed: int) -> None:
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32), st.data())
 def test_nothing_else_of_a_sizing_follows_it(seed: int, data: st.DataObject) -> None:
-    """Nor the loads of those whose own stages were not timed."""
+    """Loads of operators without stage times do not change either."""
     case = in_batches(seed)
     snapshot = observed(case, case.floor, seed=seed, noise=case.job.noise)
     blind = data.draw(st.sets(st.sampled_from(list(snapshot.operators))))
@@ -137,7 +136,7 @@ def test_nothing_else_of_a_sizing_follows_it(seed: int, data: st.DataObject) -> 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
 def test_a_stage_lasts_as_much_longer_as_its_tasks_do(seed: int) -> None:
-    """Of tasks that are alike: the noise of the one is that of the others."""
+    """Stage and tasks have the same noise if all tasks are alike."""
     case = in_batches(seed)
     for k in points(case, np.random.default_rng(seed)):
         snapshot, exact = observed(case, k, seed=seed, noise=case.job.noise), observed(case, k)

@@ -1,4 +1,4 @@
-"""A simulated job over time: nothing is lost, nothing is free, and a long steady run is the steady state."""
+"""A simulated job over time: records are conserved, and a long steady run equals the steady state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(case: Case, k: Sequence[int] | None = None, seed: int = 0) -> FluidJob
 
 @pytest.mark.parametrize("family", [*FAMILIES, *PRESETS])
 def test_a_calm_run_is_the_steady_state(family: str) -> None:
-    """Two ways to the same latency: vectorised over K, and scalar over rates."""
+    """The two implementations of the latency agree: vectorised over K, and scalar over rates."""
     cases = [PRESETS[family]] if family in PRESETS else [draw(family, seed) for seed in range(8)]
     for case in cases:
         job = start(case)
@@ -67,7 +67,7 @@ def test_records_in_are_records_out_and_backlog(steps: list[tuple[float, float, 
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.2, 2.5), st.integers(1, 60), st.booleans())
 def test_how_time_is_cut_does_not_matter(factor: float, pieces: int, moved: bool) -> None:
-    """The step is exact for a constant rate: one of a minute or sixty of a second end in the same place."""
+    """A step is exact for a constant rate: a minute gives the same as sixty seconds."""
     whole, cut = start(WORDCOUNT, ENOUGH), start(WORDCOUNT, ENOUGH)
     for job in (whole, cut):
         job.step(30.0, 1.3 * job.capacity)
@@ -178,7 +178,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_a_day_of_a_job_takes_far_less_than_a_second_of_a_core() -> None:
-    """Twenty such days, and a thousand jobs at a 10 s interval, must fit on one core."""
+    """Twenty such days, and a thousand jobs at an interval of 10 s, must fit on one core."""
     job, rate = start(WORDCOUNT, ENOUGH), random_day(0, 100e3, 350e3)
     begun = time.process_time()
     for i in range(8640):

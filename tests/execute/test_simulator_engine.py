@@ -1,4 +1,4 @@
-"""The simulated engine: the contract of all engines, and what is its own — determinism, honest windows, failures."""
+"""The simulated engine: the contract of engines, determinism, exact windows, and failures."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_floor_rule_on_a_snapshot_at_the_floor_says_stay(family: str) -> Non
 
 
 def test_the_floor_rule_on_skewed_stages_ends_where_batches_are_short_enough() -> None:
-    """A case's own floor takes operators as balanced; a stage lasts as long as its hottest instance."""
+    """The floor of a case assumes balanced operators, but a stage lasts as long as its hottest instance."""
     grew = 0
     for seed in range(10):
         case = draw_case("stateful-micro-batch", seed)
@@ -118,7 +118,7 @@ def test_the_floor_rule_on_skewed_stages_ends_where_batches_are_short_enough() -
 
 
 def test_the_overhead_share_makes_the_floor_rule_say_when_batches_get_too_long() -> None:
-    """h + Σ load_i/k_i ≤ 1 if and only if the steady batch is no longer than the longest one allowed."""
+    """h + Σ load_i/k_i ≤ 1 holds if and only if the steady batch is within the allowed length."""
     case = SPARK_STALLED
     for k in [(1, 6, 1, 1), (1, 7, 2, 1), (1, 9, 2, 1), (2, 16, 4, 2), (16, 16, 16, 16)]:
         state = case.compiled.steady(k)

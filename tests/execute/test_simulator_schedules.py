@@ -1,4 +1,4 @@
-"""Rate schedules are pure functions of time, and never negative."""
+"""Rate functions are pure and never negative."""
 
 from __future__ import annotations
 

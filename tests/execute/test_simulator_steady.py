@@ -1,6 +1,6 @@
-"""The shapes of the simulated steady state: those that the paper saw on Flink, and those that were seen on Spark.
+"""The shapes of the simulated steady state, compared with the figures of the paper (Flink) and of Spark.
 
-The papers' figures stand beside ours; ours are simulated, on jobs calibrated to them.
+Our figures are simulated, on jobs calibrated to those.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def uniform(*sizes: int) -> np.ndarray:
 
 
 def one(operator: SimulatedOperator, k: int, rate: float, **settings: object) -> tuple[float, float]:
-    """Latency and throughput of a job of a single operator."""
+    """Return latency and throughput of a job with a single operator."""
     state = steady_state(SimulatedJob({"only": operator}, **settings), ONE, [k], {"only": rate})  # type: ignore[arg-type]
     return float(state.latency[0]), float(state.throughput[0])
 

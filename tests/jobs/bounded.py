@@ -1,4 +1,4 @@
-"""Runs a job on a fixed prefix of its load, batch by batch up to fixed moments, and hands back what it gave."""
+"""A runner that executes a job on a fixed prefix of its load, batch by batch, and returns its output."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ _PARTITIONS = re.compile(r"hashpartitioning\(.*, (\d+)\)|RoundRobinPartitioning\
 
 @dataclass(frozen=True)
 class Stage:
-    """A piece of the plan between shuffles: the marks in it, the partitions of the shuffles that it reads, and
-    the predicates in it that stall."""
+    """A part of the plan between shuffles: its marks, the partitions of its input shuffles, and its stalls."""
 
     marks: list[str] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
@@ -40,20 +39,20 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ran:
-    """Rows as they came, times in them as milliseconds; and the stages of the last batch."""
+    """The output rows with times in milliseconds, and the stages of the last batch."""
 
     rows: list[tuple[Any, ...]]
     stages: list[Stage]
 
 
 class Bounded:
-    """One session and a folder for checkpoints, for one query after another."""
+    """A session and a folder for checkpoints, for one query after another."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
 
     def run(self, job: StreamingJob, k: Sequence[int], rates: Mapping[str, float], ends: Iterable[float]) -> Ran:
-        """One batch up to each of the `ends`, in seconds of load. Rates are records per second of each source."""
+        """Run a batch up to each of `ends` (seconds of load). `rates` are records per second by source."""
         name = f"bounded{next(_names)}"
         file = self.folder / f"{name}.json"
         _offer(rates, 0.0, file)
@@ -69,7 +68,7 @@ class Bounded:
             self.spark.catalog.dropTempView(name)
 
     def _start(self, job: StreamingJob, k: Sequence[int], file: Path, name: str) -> StreamingQuery:
-        """As the engine's host starts it, but for the sink."""
+        """Start the query like the driver does, with another sink."""
         parallelism = job.topology.named(tuple(k))
         stateful = [parallelism[name] for name, operator in job.topology.operators.items() if operator.stateful]
         self.spark.conf.set("spark.sql.shuffle.partitions", str(max(stateful, default=1)))
@@ -79,7 +78,7 @@ class Bounded:
 
 
 def arrivals(rate: float, seconds: float) -> NDArray[np.int64]:
-    """When each of the first records arrives, in milliseconds of Unix time."""
+    """Return the arrival time of each of the first records in Unix milliseconds."""
     return BEGAN_MS + _load(rate).arrivals(0, round(seconds * 1000))[1]
 
 
@@ -103,7 +102,7 @@ def _plan(spark: SparkSession, query: StreamingQuery) -> Any:
 
 
 def _stages(root: Any) -> Iterator[Stage]:
-    """Cut at the shuffles, from the end on."""
+    """Divide a plan into stages at its shuffles, beginning at the end."""
     tops = [root]
     while tops:
         stage, todo = Stage(), [tops.pop()]

@@ -1,4 +1,4 @@
-"""One Spark session and one Redis for all tests of the jobs."""
+"""A Spark session and a Redis server for all tests of the jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one that this process has already, or a new one."""
+    """Yield the session of this process, or a new one."""
     mine = SparkSession.getActiveSession() is None
     work = tmp_path_factory.mktemp("session")
     event_log_folder(work).mkdir()
@@ -46,7 +46,7 @@ def bounded(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A real one, on a free port of loopback."""
+    """Yield a Redis server on a free port of loopback."""
     redis = started(tmp_path_factory.mktemp("redis"), needed=os.environ.get("CI") == "true")
     yield redis
     redis.stop()
@@ -54,6 +54,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def redis_url(server: RedisServer) -> str:
-    """Of that server, emptied."""
+    """Return the address of the server, emptied."""
     server.empty()
     return server.url

@@ -1,6 +1,6 @@
-"""What each job must give, in plain Python: one record after another, no Spark, no Arrow, nothing clever.
+"""The expected results of each job in plain Python, record by record, without Spark or Arrow.
 
-Times are milliseconds. `until` is how far the watermark came: what ends later has not been told of.
+Times are milliseconds. `until` is the last watermark: windows that end later are not emitted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def q8(persons: Iterable[Person], auctions: Iterable[Auction], window: int) -> l
 
 
 def q11(bids: Iterable[Bid], gap: int, until: int) -> list[tuple[int, int, int, int]]:
-    """Bids must come in the order of their time."""
+    """Return the sessions. Bids must be in the order of their time."""
     sessions: dict[int, list[list[int]]] = defaultdict(list)
     for bid in bids:
         mine = sessions[bid.bidder]
@@ -91,7 +91,7 @@ def q11(bids: Iterable[Bid], gap: int, until: int) -> list[tuple[int, int, int, 
 
 
 def yahoo(events: Iterable[tuple[str, int]], table: Mapping[str, str], window: int) -> dict[tuple[str, int], int]:
-    """(campaign, start of the window) → views."""
+    """Return the views by campaign and start of the window."""
     views: Counter[tuple[str, int]] = Counter()
     for text, at in events:
         event: dict[str, Any] = json.loads(text)

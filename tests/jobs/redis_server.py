@@ -1,4 +1,4 @@
-"""A real Redis for the tests, from `scripts/redis.sh`: started, stopped and started again at will."""
+"""A Redis server for the tests, started by `scripts/redis.sh`. It can be stopped and started again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "redis.sh"
 
 @dataclass
 class RedisServer:
-    """One on a free port, another one after each start."""
+    """A server on a free port, another one after each start."""
 
     folder: Path
     url: str = ""
 
     def start(self) -> str:
-        """Empty when it runs, else why not."""
+        """Start the server. Return an empty string, or the reason why it does not run."""
         said = subprocess.run([SCRIPT, "start", self.folder], capture_output=True, text=True, check=False)
         self.url = said.stdout.strip()
         return "" if said.returncode == 0 else said.stderr.strip().splitlines()[-1]
@@ -36,7 +36,7 @@ class RedisServer:
 
 
 def started(folder: Path, *, needed: bool) -> RedisServer:
-    """A running server, or a skipped test that says why; where it is needed, a failed one."""
+    """Return a running server. Without one, skip the test, or fail if the server is needed."""
     server = RedisServer(folder)
     if reason := server.start():
         if needed:

@@ -1,6 +1,6 @@
-"""The law: filters count for operators what observations counted, to the last digit, in whatever job.
+"""Law: counting filters give the same numbers as observations for any job.
 
-Both are read from a real event log: the same job runs over the same records twice, marked in the one way and the other.
+The same job runs over the same records twice, marked in both ways; both numbers are read from an event log.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def first_seen(df: DataFrame) -> DataFrame:
 
 
 def joined(at: int) -> Do:
-    """With nothing on top, so that it stands right below the next join or its mark; each by another column."""
+    """Join without a projection on top, so that the join stands right below the next join or mark."""
     names = fn.col("key").alias(f"key{at}"), fn.col("value").alias(f"value{at}")
     mine = fn.col(f"value{at - 1}" if at else "key")
     return lambda left, right: left.join(right.select(*names), mine == fn.col(f"key{at}"))
@@ -60,7 +60,7 @@ def plain(df: DataFrame) -> DataFrame:
 
 
 class Made:
-    """A job drawn from a seed: one to three sources, joined one after another, and operators in a chain behind them."""
+    """A random job: one to three sources, joined one after another, followed by a chain of operators."""
 
     def __init__(self, seed: int) -> None:
         self._chance = chance = random.Random(seed)
@@ -96,14 +96,14 @@ class Made:
 
     @staticmethod
     def _rows(spark: SparkSession, rows: int) -> DataFrame:
-        """The same in every run: the n-th batch has the n-th of them."""
+        """Return the rows of batch number n, the same in each run."""
         reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2)
         return reader.load().withColumn("key", fn.col("value") % 5)
 
 
 @pytest.fixture
 def told(session: SparkSession, tmp_path: Path) -> Iterator[FactStream]:
-    """What an event log says from now on, of a session that has none."""
+    """Follow the event log of a session without one."""
     jvm, sc = session._jvm, session.sparkContext._jsc.sc()  # type: ignore[attr-defined]
     conf = sc.conf().clone().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "true")
     place = jvm.java.net.URI.create(tmp_path.as_uri())  # type: ignore[union-attr]
@@ -119,7 +119,7 @@ def told(session: SparkSession, tmp_path: Path) -> Iterator[FactStream]:
 
 
 def counts(session: SparkSession, job: Made, told: FactStream, folder: Path) -> list[dict[str, int]]:
-    """Of each batch, what each operator gave."""
+    """Return the count of each operator in each batch."""
     parallelism = {name: 1 + len(name) % 3 for name in job.topology}
     session.conf.set("spark.sql.shuffle.partitions", "2")
     writer = job.build(Flow(session, job.topology, parallelism, "")).writeStream.format("noop")

@@ -1,4 +1,4 @@
-"""The generator: the same records in any slices, Nexmark's proportions, and nobody spoken of who cannot be known."""
+"""The Nexmark generator: the same records in any slices, the proportions, and only references to known records."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_bids_and_auctions_speak_of_recent_people_and_auctions(i: Ints, seed: in
 
 
 def assert_recent(chosen: Ints, newest: Ints, among: int) -> None:
-    """No older than the active ones, no newer than ten that come next."""
+    """Check that references are not older than the active records and at most ten ahead."""
     assert (chosen >= 0).all()
     assert (chosen > newest - among).all()
     assert (chosen <= newest + 10).all()

@@ -1,4 +1,4 @@
-"""The jobs as a job file names them, their options, and small parts that need no Spark."""
+"""The jobs by their names in a job file, their options, and small parts that need no Spark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def shop(
     kind: Literal["a", "b"] = "a",
     anything: object = None,
 ) -> Any:
-    """What a user's own function declares."""
+    """Declare options like the function of a user."""
 
 
 SHOP = job({"orders": Operator()})(shop)

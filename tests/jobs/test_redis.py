@@ -1,4 +1,4 @@
-"""The Yahoo job and a real Redis: exact counts, one connection for each worker, and failures that say what to do."""
+"""The Yahoo job with Redis: exact counts, one connection per worker, and clear failures."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def watcher(url: str) -> Iterator[redis.Redis]:
 
 
 def ours(client: redis.Redis) -> int:
-    """How many connections of the job's are open."""
+    """Return the number of open connections of the job."""
     return sum(one["name"] == CLIENT_NAME for one in client.client_list())
 
 
 def close_all(client: redis.Redis) -> None:
-    """All connections but this one, from the server's side."""
+    """Close all other connections from the side of the server."""
     client.client_kill_filter(_type="normal", skipme=True)
 
 
@@ -140,5 +140,5 @@ def test_a_missing_redis_is_found_out_before_anything_runs_and_no_password_is_sh
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://127.0.0.1", "redis://", "redis://h:port/0", "redis://[::1"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="^redis: "):
+    with pytest.raises(InputError, match=r"^redis: "):
         Yahoo(redis=url)

@@ -1,4 +1,4 @@
-"""Every job against its oracle: the same records in, the same results out, whatever the parallelism."""
+"""Each job against its oracle: the same records give the same results at any parallelism."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def auctions() -> list[Auction]:
 
 
 def newest() -> int:
-    """The watermark that the last batch leaves behind."""
+    """Return the watermark after the last batch."""
     return int(arrivals(BIDS["bids"], ENDS[-1])[-1])
 
 
@@ -107,7 +107,7 @@ def test_yahoo_gives_what_its_oracle_gives(bounded: Bounded, k: tuple[int, ...])
 
 
 def last_counts(ran: Ran) -> dict[tuple[str, int], int]:
-    """A window is told of again when its count has grown: the largest is the last."""
+    """Return the largest count of each window, which is its last one."""
     counts: dict[tuple[str, int], int] = {}
     for campaign, start, views in ran.rows:
         counts[campaign, start] = max(views, counts.get((campaign, start), 0))
@@ -115,7 +115,7 @@ def last_counts(ran: Ran) -> dict[tuple[str, int], int]:
 
 
 def check_stages(job: StreamingJob, k: tuple[int, ...], ran: Ran) -> None:
-    """One operator = one stage = one number of partitions."""
+    """Check that each operator is one stage with one number of partitions."""
     assert all(len(stage.marks) == 1 for stage in ran.stages)
     reads = {stage.marks[0]: stage.reads for stage in ran.stages}
     wanted = {

@@ -1,4 +1,4 @@
-"""Where output goes: a trial leaves the job's own sink alone, whatever that is, unless it was asked to use it."""
+"""The sinks of trials: a trial leaves the job's own sink alone unless it was asked to use it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def rows(session: SparkSession, tmp_path: Path) -> DataFrame:
 
 
 def ran(writer: DataStreamWriter, folder: Path) -> dict[str, Any]:
-    """What Spark says of the sink, once everything was written."""
+    """Return Spark's description of the sink after all output was written."""
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     progress = query.lastProgress

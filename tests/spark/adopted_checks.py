@@ -166,7 +166,7 @@ def marks_change_no_result_and_keep_their_names_in_a_rescale() -> None:
 
     doubled = mark(numbers().repartition(2).select((col("value") % 7).alias("k")), "sevenths")
     counts = mark(doubled.groupBy("k").count(), "totals")
-    with pytest.raises(InputError, match=r"mark: is the name of another mark .*\(seen: 'sevenths'\)"):
+    with pytest.raises(InputError, match=r"mark: .*\(seen: 'sevenths'\)"):
         mark(counts, "sevenths")
     query = started("marked", counts, upsert)
     for partitions in (3, 2):
@@ -380,8 +380,8 @@ def a_local_checkpoint_is_read_as_spark_reads_it() -> None:
     by_disk, by_spark, nothing_there = (
         CheckpointFolder(SparkSession.active(), f"file://{FOLDER}/{name}") for name in ("read", "read", "nothing")
     )
-    assert by_disk._here == FOLDER / "read"
-    by_spark._here = None
+    assert by_disk._local == FOLDER / "read"
+    by_spark._local = None
     # Tasks of the batch that was stopped may write their last files after it.
     until(lambda: set(by_disk.read().stores) == set(by_spark.read().stores))
     found, again, other = by_disk.read(), by_spark.read(), nothing_there.read()

@@ -1,6 +1,6 @@
-"""A job whose results hang on where its batches end: windows that a watermark closes, and a function of its own over
-state that tells apart each batch in which a key came. Numbers are read from files in `folder`/in; one number is one
-second of the records' own time. Results go to `folder`/out, a folder for each batch."""
+"""A job whose results depend on where batches end: windows behind a watermark, and a user function over state that sees
+each batch of a key. Numbers are read from files in a folder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Spark for all: the engine under test is started once and runs every flavour of the test job."""
+"""A Spark session for all tests: the engine is started once and runs all flavours of the test job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass
 class Bench:
-    """The shared engine, and the file in which the next trial's flavour is left for its job."""
+    """The shared engine, and the file with the flavour of the next trial."""
 
     engine: SparkEngine
     flavour: Path
@@ -39,7 +39,7 @@ class Bench:
 
 
 def settings(folder: Path, **changes: Any) -> SparkSettings:
-    """Of the test job, which reads its flavour from `folder` at every start."""
+    """Return settings of the test job, which reads its flavour from `folder` at each start."""
     (folder / "flavour.json").write_text("{}")
     changes["conf"] = {"spark.driver.extraJavaOptions": BRISK, **changes.get("conf", {})}
     return SparkSettings(

@@ -1,5 +1,4 @@
-"""A job that writes each line once, the first time that it comes: from text files that appear in a folder, or from a
-socket."""
+"""A job that writes each line once, when it comes first. Lines come from text files in a folder, or from a socket."""
 
 from __future__ import annotations
 

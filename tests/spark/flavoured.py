@@ -1,4 +1,4 @@
-"""The test job: a word count whose flavour (stalls, results, faults) is read from a file each time it is built."""
+"""The test job: a word count whose flavour (stalls, results, faults) is read from a file at each build."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from autotrascale.execute.spark.jobs.wordcount import WordCount
 
 @dataclass(frozen=True)
 class Flavour:
-    """`raises` fails in a worker, `hangs` sleeps there, both on batches of more rows than `after`; `fills_heap` takes
-    more memory than the JVM has."""
+    """The behaviour of the test job.
+
+    `raises` fails in a worker and `hangs` sleeps there, both in batches with more rows than `after`. `fills_heap` takes
+    more memory than the JVM has.
+    """
 
     word_count: WordCount = field(default_factory=WordCount)
     raises: str = ""

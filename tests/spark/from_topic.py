@@ -1,4 +1,4 @@
-"""Yahoo's job as it is, but that what it counts is written down."""
+"""The Yahoo job with its counts written to files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WrittenDown(Yahoo):
 
 
 def last_counts(folder: Path) -> Counts:
-    """Of each campaign and window. A window is told of again when its count has grown."""
+    """Return the last count of each campaign and window. A window is written again when its count has grown."""
     counts: Counts = {}
     for file in folder.glob("*.json"):
         for campaign, start, views in json.loads(file.read_text()):

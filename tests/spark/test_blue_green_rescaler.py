@@ -1,4 +1,4 @@
-"""The order in which one query takes over from another, with something breaking at each of its steps."""
+"""The order in which a query takes over from another, with a failure at each step."""
 
 from __future__ import annotations
 

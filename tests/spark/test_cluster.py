@@ -1,4 +1,4 @@
-"""The same job on a real standalone cluster: one master and two workers on loopback."""
+"""The test job on a standalone cluster: a master and two workers on loopback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_the_same_job_on_two_workers(master: str, tmp_path: Path) -> None:
-    """Executors come from both workers, counts are exact, and instances are measured one by one."""
+    """Executors of both workers take part, counts are exact, and each instance is measured."""
     results = tmp_path / "results"
     results.mkdir()
     with SparkEngine(settings(tmp_path, master=master, conf=conf(3, "600m"))) as engine:

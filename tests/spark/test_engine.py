@@ -1,4 +1,4 @@
-"""Trials on a real Spark: verdicts, numbers that can be checked, and counts that must be exact."""
+"""Trials on Spark: verdicts, measured numbers, and exact counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_steady_job_is_measured_instance_by_instance(bench: Bench) -> None:
-    """A stall of 5 ms gives a true rate of at most 200 records a second, whatever else the machine does."""
+    """A stall of 5 ms limits the true rate to 200 records per second on any machine."""
     trial = bench.run((2, 4, 3, 1), rate=200.0, word_count={"flatmap_stall": 0.005})
     assert trial.verdict is Verdict.STABLE, trial.detail
     snapshot = trial.snapshot
@@ -46,7 +46,7 @@ def test_a_steady_job_is_measured_instance_by_instance(bench: Bench) -> None:
 
 
 def test_falling_behind_is_found_out_early(bench: Bench) -> None:
-    """Load 8 on two instances: no window would ever be steady, and none is waited for."""
+    """With load 8 on two instances no window can be steady, so the trial ends early."""
     trial = bench.run((1, 2, 2, 1), rate=400.0, word_count={"flatmap_stall": 0.02})
     assert trial.verdict is Verdict.CANNOT_KEEP_UP, trial.detail
     assert "no batch size is enough" in trial.detail
@@ -58,7 +58,7 @@ def test_falling_behind_is_found_out_early(bench: Bench) -> None:
 
 
 def test_counts_are_those_of_a_plain_python_oracle(bench: Bench, tmp_path: Path) -> None:
-    """The results of a trial's first records, to the last word: every k, stateful operators included."""
+    """The counts of the first records are exact at each parallelism, stateful operators included."""
     trial = bench.run((2, 3, 4, 2), rate=500.0, word_count={"results": str(tmp_path), "vocabulary": 40})
     assert trial.verdict is not Verdict.FAILED, trial.detail
     counts = read_results(tmp_path)

@@ -1,4 +1,4 @@
-"""Hosts, JVMs and parents that die or hang, for real: each a clear verdict, and never a process left behind."""
+"""Drivers, JVMs and controllers that die or hang: each gives a clear verdict and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ONES = {"source": 1, "flatmap": 1, "count": 1, "sink": 1}
 
 
 def started(own: Bench) -> int:
-    """The leader of the running host's session; a host is started when there is none."""
+    """Return the process id of the driver. Start a driver if none runs."""
     return own.engine._connect().process.pid
 
 
@@ -50,7 +50,7 @@ def child(leader: int, name: str) -> psutil.Process:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """An engine of its own: its hosts are killed one after another."""
+    """Yield an engine whose drivers may be killed."""
     folder = tmp_path_factory.mktemp("faults")
     patience = SparkTimeouts(start=90.0, command=30.0, first_batch=30.0)
     return Bench(SparkEngine(settings(folder, master="local[2]", patience=patience)), folder / "flavour.json")
@@ -80,7 +80,7 @@ def test_a_jvm_without_memory_says_so(own: Bench) -> None:
 
 
 def test_a_job_that_hangs_is_given_up_and_killed(own: Bench) -> None:
-    """It hangs in its first batch, so nothing can be judged; the host goes, with the worker that sleeps."""
+    """A job that hangs in its first batch cannot be judged. The driver is killed with its sleeping worker."""
     leader = started(own)
     began = time.monotonic()
     trial = own.run((1, 1, 1, 1), rate=100.0, hangs=1000.0)

@@ -1,5 +1,7 @@
-"""A job with a watermark and a function of its own over state changes its parallelism while it runs: what comes of it
-hangs on where its batches end, and is what it would have been."""
+"""A job with a watermark and a user function over state is rescaled while it runs.
+
+Its results depend on where batches end, and must be the same as without a rescale.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,6 @@ ONE, TWO, THREE = ({"source": 1, "windows": k, "calls": k, "all": 1} for k in (1
 
 @contextmanager
 def fed(folder: Path) -> Iterator[list[int]]:
-    """How many records there are, in the one item of a list."""
     total, over = [0], threading.Event()
 
     def feed() -> None:

@@ -1,4 +1,6 @@
-"""One query takes over from another: what is on the disk whenever the power goes, and what each of them may write."""
+"""A hand-over between two queries: the files after a power cut at any moment, and the batches that each query may
+write.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from autotrascale.execute.spark.driver_agent.follow_batches import BatchFollower
 
 @dataclass
 class Home:
-    """The live checkpoint, and the sink that all of them write to. `end` is how much input there is."""
+    """The live checkpoint, and the sink of all generations. `end` is the end of the available input."""
 
     live: Disk
     end: int = 0
@@ -64,7 +66,7 @@ class Home:
         self.handed_over += 1
 
     def follow(self, wanted: int, meanwhile: tuple[int, ...]) -> None:
-        """As `Replay` does it: by each of the first query's batches, those without records too."""
+        """Do the same as `BatchFollower`: repeat each batch of A, also those without records."""
         first, copied = self.live, self.live.newest()[1]
         second = first.copied(copied)
         self._with_quiet_ones(meanwhile[0])
@@ -86,7 +88,7 @@ class Home:
         self.handed_over += 1
 
     def cut_short(self, wanted: int, writes: int) -> None:
-        """As `Changes.rescale` does it with a batch that is stopped after so many writes."""
+        """Do the same as `QueryRescaler.rescale` with a batch that is stopped after so many writes."""
         self.end += 10
         if self.live.begun(self.end, writes):
             return
@@ -108,13 +110,13 @@ class Home:
         self.handed_over += 1
 
     def prepare(self, wanted: int) -> None:
-        """As `Changes.prepare`: a later generation may have been begun by a batch that was cut short in an earlier."""
+        """Do the same as `QueryRescaler.prepare`, which may find a carry-over that an earlier process began."""
         if self.handed_over:
             self.take_along(wanted)
         self.live.prepare(wanted)
 
     def _with_quiet_ones(self, batches: int) -> None:
-        """Behind each, one that only moves the watermark on."""
+        """Add a batch without records, which only moves the watermark, after each batch."""
         for _ in range(batches):
             self.runs(1)
             self.live.batch(self.end)
@@ -308,7 +310,7 @@ def test_who_does_not_come_in_time_is_not_handed_over_to(tmp_path: Path) -> None
 
 
 class Batch:
-    """A data frame as far as a fence needs one: it is worked out when it is muted."""
+    """A minimal data frame for a fence, which records that it was computed."""
 
     def __init__(self) -> None:
         self.dropped = 0

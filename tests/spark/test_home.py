@@ -1,4 +1,4 @@
-"""The home that a JVM on this machine is started with."""
+"""The Spark home of a JVM on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that runs by itself on real Spark: what the control loop is owed, and what is left after a crash."""
+"""A running own job on Spark: the contract of live jobs, and the recovery after crashes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_live(home: Path) -> LiveOwnJob:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveOwnJob]:
-    """One Spark for all tests that leave the job running."""
+    """Yield a job that all tests share which leave it running."""
     with open_live(tmp_path_factory.mktemp("live")) as live:
         live.start(CALM)
         yield live
@@ -58,7 +58,7 @@ class TestLiveSpark(LiveContract):
 
 
 def counted(live: LiveOwnJob, home: Path) -> tuple[dict[str, int], dict[str, int]]:
-    """What the job has counted when it comes to rest, and what a plain program counts of the same records."""
+    """Return the counts of the job at rest, and the counts of a plain program for the same records."""
     records = live.come_to_rest()["source"]
     oracle = Counter(word for line in JOB.sentences(np.arange(records))[0] for word in line.split())
     return read_results(home / "results"), dict(oracle)

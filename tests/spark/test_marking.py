@@ -1,4 +1,7 @@
-"""What a mark may be called, and what is marked. What marks do is in `adopted_checks.py` and tests/analyze."""
+"""The allowed names of marks, and how they are recognised.
+
+The effects of marks are tested in `adopted_checks.py` and tests/analyze.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def test_a_parallelism_that_is_none_is_one_line(given_: Any, what: str) -> None:
 
 @given(st.from_regex(NAME, fullmatch=True), st.text(max_size=40), st.text(max_size=40))
 def test_a_name_is_read_back_from_a_plan_whatever_stands_around_it(name: str, before: str, behind: str) -> None:
-    """And of what is kept of it, once more."""
+    """The name is also read back from the extracted part of a plan."""
     said = f"Filter ({before} AND (cast(SPARK_PARTITION_ID() as string) = {MARK}{name}){behind})"
     assert find_naming_names(said) == find_naming_names(extract_naming_marks(said)) == [name]
     assert find_counting_name(said) is None
@@ -65,7 +68,7 @@ def test_a_name_is_read_back_from_a_plan_whatever_stands_around_it(name: str, be
 
 @given(st.from_regex(NAME, fullmatch=True), st.text(min_size=1, max_size=40))
 def test_a_filter_counts_for_a_mark_only_where_it_is_nothing_else(name: str, more: str) -> None:
-    """What Spark made of several filters lets fewer records through than came to the mark."""
+    """A filter that Spark merged from several filters passes fewer records than the mark saw."""
     asked = f"((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = {COUNTING}{name}))"
     assert find_counting_name(f"Filter {asked}") == find_filter_name(f"Filter {asked}") == name
     assert find_naming_names(f"Filter {asked}") == []

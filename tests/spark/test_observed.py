@@ -1,4 +1,4 @@
-"""What is said to run is what was seen to run: a source such as Kafka has partitions of its own, whatever was asked."""
+"""The reported parallelism is the observed one: a source such as Kafka sets its own number of partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch(number: int, arrivals: bool = True) -> BatchFact:
 
 
 class Watched:
-    """A watch of batches that are there already."""
+    """A watch with a fixed list of batches."""
 
     def __init__(self, batches: list[BatchFact]) -> None:
         self.batches = batches
@@ -51,7 +51,7 @@ class Watched:
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[LiveOwnJob]:
-    """Where a host would be there is only what it told."""
+    """Yield a live job whose driver is replaced by fixed facts."""
     settings = SparkSettings(job="some:Job", master="local[4]", work_dir=str(tmp_path / "work"), p_max=8)
     job = LiveOwnJob(settings, {"source": 100.0}, tmp_path / "home")
     watch = Watched([batch(number) for number in range(6)])

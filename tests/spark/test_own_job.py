@@ -1,4 +1,4 @@
-"""The example of a user's own job, as its documentation tells to run it."""
+"""The example of an own job runs as its documentation says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autotrascale.validation import validate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_job"
-PAGE = (ROOT / "docs" / "own-job.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "tune.md").read_text(encoding="utf-8")
 
 
 def section() -> SparkSettings:

@@ -1,4 +1,4 @@
-"""A job of ours on a real standalone cluster, relaunched with other sizes from its checkpoint, and brought back."""
+"""An own job on a standalone cluster is relaunched with other sizes from its checkpoint, and reverted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def following(action: int, heap: str) -> NextLaunch:
 
 
 class Records:
-    """A file of some numbers, whenever it is asked for."""
+    """Input files with numbers, written on request."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.records = folder / "in", 0
@@ -119,7 +119,7 @@ def test_a_life_is_on_trial_until_some_time_after_its_first_batches(tmp_path: Pa
 
 
 def check(live: RelaunchableJob, folder: Path, records: int) -> None:
-    """Every record is counted once."""
+    """Check that each record is counted once."""
     job: Any = TwoStates(folder=str(folder))
     until, found = time.monotonic() + 120.0, None
     while found != job.expected(records) and time.monotonic() < until:

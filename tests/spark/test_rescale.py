@@ -1,4 +1,4 @@
-"""A query that lives on: rescaled with its state, up and down, without a key lost or a count changed."""
+"""A query is rescaled up and down with its state; no key is lost and no count changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def to(living: Bench, k: tuple[int, ...], rate: float = 400.0) -> Trial:
 
 
 def counted(living: Bench) -> tuple[dict[str, int], dict[str, int]]:
-    """What the job has counted when it comes to rest, and what a plain program counts of the same records."""
+    """Return the counts of the job at rest, and the counts of a plain program for the same records."""
     engine = living.engine
     connection, query = engine._connection, engine._query
     assert connection is not None
@@ -51,7 +51,7 @@ def counted(living: Bench) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def test_state_survives_rescales_up_and_down(living: Bench) -> None:
-    """Twice between two batches, twice in the middle of one, whose batch then runs again; and a change of rate."""
+    """Two rescales happen between batches and two in mid-batch, where the batch runs again. One changes the rate."""
     counts, oracle = counted(living)
     assert counts == oracle
     for k, patience in (
@@ -107,7 +107,7 @@ def test_a_host_that_dies_takes_no_state_with_it(living: Bench) -> None:
 
 
 def test_moving_state_to_where_it_is_already_is_no_error(living: Bench) -> None:
-    """As after a host that died between moving the state and saying so."""
+    """This is the situation after a driver that died between the move of state and its reply."""
     connection, query = living.engine._connection, living.engine._query
     assert connection is not None
     assert query is not None

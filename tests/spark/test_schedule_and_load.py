@@ -31,7 +31,7 @@ schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
 
 
 def begun(schedule: RateSchedule, at: int = 0) -> SourceLoad:
-    """Not primed at all."""
+    """Return a load without priming."""
     return SourceLoad.priming(0.0, batches=0, least=1).begun(schedule, now_ms=at)
 
 
@@ -154,7 +154,7 @@ def reader(source: SourceLoad, folder: Path) -> LoadReader:
 
 
 def stamps(source: SourceLoad, start: int, end: int, folder: Path) -> list[int]:
-    """Unix milliseconds of the records of a batch."""
+    """Return the arrival times of a batch in Unix milliseconds."""
     reads, before, after = reader(source, folder), {"ms": start, "n": 0}, {"ms": end, "n": 0}
     batches = (batch for part in reads.partitions(before, after) for batch in reads.read(part))
     return [round(at.timestamp() * 1000) for batch in batches for at in batch.column("ts").to_pylist()]
@@ -163,7 +163,7 @@ def stamps(source: SourceLoad, start: int, end: int, folder: Path) -> list[int]:
 def test_no_record_comes_from_the_future_while_priming_or_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A watermark that once stood ahead would let go of what is not over yet."""
+    """A watermark from the future would close windows that are still open."""
     monkeypatch.setattr(load_generator, "_now_ms", lambda: 700_000)
     primes = SourceLoad.priming(100.0, batches=3, least=8)
     for start in (0, 50, 100):

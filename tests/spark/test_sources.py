@@ -1,4 +1,4 @@
-"""Sources as they are: quiet for hours, or such that they give each record only once."""
+"""Sources that are quiet for hours, and sources that deliver each record only once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def live(folder: Path) -> Iterator[LiveOwnJob]:
 
 @pytest.mark.spark
 def test_an_idle_source_is_a_running_job(live: LiveOwnJob) -> None:
-    """From its first start on: it comes up, is rescaled, and is taken up again, with never a record."""
+    """A job without any record starts, is rescaled, and is continued by another controller."""
     began = time.monotonic()
     assert live.start(ONE).running == ONE
     for wanted in (TWO, ONE):
@@ -137,7 +137,7 @@ def read(folder: Path) -> list[str]:
 
 
 class Speaker:
-    """A socket that says a word now and then."""
+    """A socket server that sends a word from time to time."""
 
     def __enter__(self) -> Speaker:
         self._server = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A copy of a topic, and how a trial's tasks share it: laws over generated topics. Its reading: tests/jobs."""
+"""A copy of a topic and how the tasks of a trial share its records: laws over generated topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ rows = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), min_size=1, max
 
 
 def made(path: Path, found: list[tuple[int, int]], count: int) -> tuple[TopicCopy, list[tuple[int, int]]]:
-    """The copy, and partition and offset of each of its records in the order that they should have."""
+    """Return the copy, and partition and offset of each record in the expected order."""
     topic_copy._open_copy.cache_clear()
     owners = [partition % count for _, partition in found]
     offsets = [owners[:at].count(owner) for at, owner in enumerate(owners)]

@@ -1,4 +1,4 @@
-"""What a trial does to the world outside, and what the world outside does to a trial."""
+"""Effects of a trial on the outside world, and of the machine on a trial."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_trial_calls_no_foreach_batch_and_counts_what_it_drops(bench: Bench, t
 
 @pytest.mark.spark
 def test_tasks_that_compute_on_one_core_are_starved(bench: Bench) -> None:
-    """Eight workers that want a core each, and one core between them."""
+    """Eight workers compute on a single core."""
     trial = bench.run((1, 8, 1, 1), rate=100.0, burns=0.05)
     assert trial.shortage is not None, trial.detail
     assert trial.shortage.waiting is not None

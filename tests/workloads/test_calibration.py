@@ -1,4 +1,4 @@
-"""The fit, on trials whose truth is known, and on those of Spark that are kept with the experiment."""
+"""The calibration of a simulated job, on trials with a known truth and on recorded Spark trials."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POINTS = [
 
 
 def measured(case: Case, points: Sequence[tuple[int, ...]], noise: float = 0.0, seed: int = 0) -> list[Trial]:
-    """Trials as Spark would report them: with the batch time that there was, and not the longest that may be."""
+    """Return trials as Spark would report them, with the actual batch time."""
     engine = SimulatorEngine(replace(case.job, noise=noise), case.topology, p_max=16, seed=seed)
     rng = np.random.default_rng(seed)
     trials = []
@@ -59,7 +59,7 @@ def everywhere(topology: Topology) -> list[dict[str, int]]:
 
 
 def worst(case: Case, fitted: SimulatedJob) -> float:
-    """The largest relative error of the fitted job's batch time, away from the brink of saturation."""
+    """Return the largest relative error of the fitted batch time, away from saturation."""
     pairs = [
         (
             predict_batch_seconds(case.job, case.topology, k, case.source_rates),
@@ -99,7 +99,7 @@ def test_a_job_predicts_its_own_exact_trials_without_error() -> None:
 
 
 def test_waves_of_tasks_are_reckoned_with() -> None:
-    """Half the slots: stages of more than eight tasks take two waves."""
+    """With half the slots, stages with more than eight tasks take two waves."""
     job = replace(STALLED.job, batch=replace(STALLED.job.batch, slots=8))
     case = replace(STALLED, job=job, source_rates={"source": 2500.0})
     fitted = calibrate(measured(case, POINTS), slots=8)
@@ -143,8 +143,10 @@ def _short() -> Case:
 
 
 def test_the_stalls_of_a_job_measured_on_spark_are_found() -> None:
-    """Two operators of the recorded job sleep for every record, and for how long is known. What they do besides, and
-    being woken late, comes on top: less than 0.2 ms a record."""
+    """Two operators of the recorded job sleep for a known time per record.
+
+    Their other work and late wake-ups add less than 0.2 ms.
+    """
     fitted = calibrate(read_recorded_trials())
     for name, stall in (("flatmap", 0.002), ("count", 0.0005)):
         operator = fitted.operators[name]
@@ -159,6 +161,6 @@ def test_trials_are_split_so_that_both_parts_say_something() -> None:
 
 
 def test_spark_trials_that_were_not_used_for_the_fit_are_predicted() -> None:
-    """The experiment's own claim, on the trials that are kept with it."""
+    """This is the claim of the experiment, on its recorded trials."""
     errors = measure_held_out_errors(read_recorded_trials(), splits=10, seed=0)
     assert float(np.median([each.median for each in errors])) <= 0.15

@@ -1,4 +1,4 @@
-"""The families of random problems: reproducible, sound, and with an optimum that is the true one."""
+"""The families of random problems are reproducible and valid, and their optimum is the true one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_case_is_sound(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_floor_is_the_least_that_keeps_up(family: str) -> None:
-    """On the mean loads, as DS2 sees them: one instance less anywhere is too few."""
+    """On mean loads, as DS2 sees them, one instance less of any operator is too few."""
     for seed in range(10):
         case = draw_case(family, seed)
         state = case.compiled.steady(case.floor)
@@ -72,7 +72,7 @@ def test_the_floor_is_the_least_that_keeps_up(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pruning_loses_nothing(family: str) -> None:
-    """The bounded search against full enumeration, on lattices small enough for it."""
+    """The bounded search agrees with full enumeration on small lattices."""
     for seed in range(12):
         case = draw_case(family, seed)
         width = {3: 12, 4: 6, 5: 4, 6: 3}[len(case.floor)]

@@ -1,4 +1,7 @@
-"""The harder problems: within reach, with a floor that holds the rate and the true answer; and how they are split."""
+"""The harder problems are reachable, their floor sustains the rate, and their answer is true.
+
+Half of them are held out.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ SMALL = 60_000  # points that enumeration takes in a moment
 
 
 def drawn(family: str, jobs: int = JOBS) -> list[Problem]:
-    """Of both halves, none of them chosen: a seed that no benchmark takes."""
+    """Return problems of both halves, held out by a seed that no benchmark uses."""
     return [
         draw(family, number)
         for number in (*islice(problems.development_numbers(family), jobs), next(problems.held_out_numbers(family, 99)))
@@ -39,7 +42,7 @@ def drawn(family: str, jobs: int = JOBS) -> list[Problem]:
 
 
 def cases() -> Iterator[Case]:
-    """At their own rates, and at others."""
+    """Yield the cases at their own rates and at others."""
     for family in FAMILIES:
         for problem in drawn(family):
             yield problem.case
@@ -55,7 +58,7 @@ def everything(case: Case) -> np.ndarray:
 
 
 def small(case: Case) -> Case | None:
-    """The same job on so few slots that all of its points can be looked at; none where that leaves nothing."""
+    """Return the same job with so few slots that all points can be enumerated, or None."""
     for p_max in range(case.p_max, max(case.floor), -1):
         if math.prod(p_max + 1 - low for low in case.floor) <= SMALL:
             return replace(case, p_max=p_max)
@@ -101,7 +104,7 @@ class TestLaws:
                 assert max(case.floor) <= problems.HIGHEST_FLOOR * case.p_max
 
     def test_every_target_is_within_reach_of_the_stop_rule(self) -> None:
-        """By a witness that is looked at anew, at the margin that the aim promises."""
+        """A point is checked again, at the margin of the aim."""
         for case in cases():
             witness = descent.find_least_latency(case, case.resource_limit)
             assert case.accepts(witness.parallelism)[0]
@@ -118,7 +121,7 @@ class TestLaws:
                     assert least * (1 + problem.aim.margin) == pytest.approx(case.latency_target, rel=2e-3)
 
     def test_where_the_rule_is_barely_satisfiable_nothing_cheaper_meets_the_target(self) -> None:
-        """By a sample of the cheaper points, which is another way than the one that drew the problem."""
+        """A sample of the cheaper points is checked."""
         for problem in drawn("barely"):
             case, rng = problem.case, np.random.default_rng(1)
             cheaper = sample_frugal(case.floor, case.p_max, case.resource_limit + problems.UNUSED, 4000, rng)
@@ -133,7 +136,7 @@ class TestLaws:
                 assert case.latency(more)[0] > case.latency_target
 
     def test_the_optimum_is_that_of_enumeration(self) -> None:
-        """In nearly every case to the last digit, and else by less than any regret that is quoted."""
+        """The scores are nearly always equal; otherwise they differ by less than any quoted regret."""
         gaps: list[float] = []
         for case in filter(None, map(small, cases())):
             K = everything(case)
@@ -234,13 +237,13 @@ class TestWindows:
 
 @cache
 def one_operator() -> Case:
-    """Latency is useful time and hardly anything else at many instances."""
+    """Return a job whose latency is mostly useful time at many instances."""
     job = SimulatedJob({"only": SimulatedOperator(0.001, arrival_cv2=0.0, service_cv2=0.0)})
     return Case("one", 0, job, Topology.chain("only"), {"only": 1000.0}, (2,), 1.0)
 
 
 class TestShapes:
-    """What each new number of a job does, alone."""
+    """The effect of each field of a job alone."""
 
     CHAIN = Topology.chain("a", "b")
     RATES: ClassVar = {"a": 100.0}

@@ -72,7 +72,7 @@ class FluidStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One parallelism vector, solved once, so that the latency at a rate takes a few multiplications.
+    """The solution of one parallelism vector, which gives the latency at a rate in a few multiplications.
 
     A pipelined operator with utilisation u = r/C_i waits unit_i·u^e_i/(1 − u) in its own queue and outer_i·u'/(1 − u')
     before its external limit. `prompt` does not depend on the rate.

@@ -50,7 +50,7 @@ class VisibleBatches:
 
 @dataclass(frozen=True)
 class Generation:
-    """One generation of the checkpoint."""
+    """A generation of the checkpoint."""
 
     number: int = 0
     visible: VisibleBatches = field(default_factory=VisibleBatches)

@@ -1,7 +1,7 @@
-"""Launches of an application: each start of it, with the settings it was started with.
+"""Launches of an application: each start with its settings.
 
 A launch that replaces another is on trial for some time after its first batches. A launch that fails on trial, or does
-not come up, is followed by one with the former settings. The supervisor records the launches of an adopted program;
+not come up, is followed by a launch with the former settings. The supervisor records the launches of an adopted program;
 `controller/launch_log.py` records those of an own job.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class NextLaunch:
-    """The launch that is to replace the present one.
+    """The launch that is to replace the present launch.
 
     Attributes:
-        action: number of the size action that asks for it.
+        action: number of the size action that asks for the launch.
         settings: Spark settings beside those of the job file.
         within: seconds until its first batches must be done.
-        trial: seconds after the first batches in which a failure brings the former settings back.
+        trial: seconds after the first batches in which a failure restores the former settings.
     """
 
     action: int
@@ -35,9 +35,9 @@ class Launch:
     Attributes:
         number: 1 for the first launch.
         settings: Spark settings beside those of the job file.
-        action: number of the size action that asked for it; 0 for none.
+        action: number of the size action that asked for the launch; 0 without one.
         why: reason for going back to the former settings; empty for any other launch.
-        former: settings of the launch before; None for a launch that is not on trial.
+        former: settings of the launch before; None unless the launch is on trial.
         left_at: Unix time at which the queries of the launch before had stopped.
         within: as in `NextLaunch`.
         trial: as in `NextLaunch`.

@@ -1,6 +1,6 @@
 """Start, stop and rescale the query of an own job over a connection to its driver.
 
-Failures raise `QueryFailedError` or `DriverLostError`. The caller decides what they mean for a trial or a running job.
+Failures raise `QueryFailedError` or `DriverLostError`. The caller decides about the trial or the running job.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _watch_jvm(spark: SparkSession, stopping: threading.Event) -> None:
 
 
 def end_process(code: int, work_dir: str = "") -> None:
-    """End this process at once with all that it started, and remove `work_dir` if one is given.
+    """End this process and all processes that it started, and remove the folder `work_dir` if it is not empty text.
 
     A second thread waits here for the first: the end of one process makes the watchers of the others wake up.
     """

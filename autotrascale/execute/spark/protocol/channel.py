@@ -19,7 +19,7 @@ class ChannelTimeoutError(Exception):
 
 
 class Channel(Generic[M]):
-    """One end of a stream socket that carries messages in both directions."""
+    """An end of a stream socket that carries messages in both directions."""
 
     def __init__(self, end: socket.socket, codec: Codec[M]) -> None:
         self._socket, self._codec = end, codec

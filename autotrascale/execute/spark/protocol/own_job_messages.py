@@ -182,10 +182,7 @@ class Started:
 
 @dataclass(frozen=True)
 class WaitingState:
-    """Whether the query runs and has no batch in flight.
-
-    It waits for new input or for its next trigger.
-    """
+    """The answer to `IsWaiting`: the query waits for new input or for its next trigger, or not."""
 
     waiting: bool
 
