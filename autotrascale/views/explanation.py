@@ -14,7 +14,7 @@ import numpy as np
 
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.formatting import format_load, format_percent, format_seconds, join_names
-from autotrascale.plan.policies import OURS
+from autotrascale.plan.policies.registry import OURS
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.tuning import Evaluation, Outcome
 

@@ -12,7 +12,7 @@ from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.control.observations.not_scalable import MIN_UNSCALABLE_SHARE, describe_critical_path
 from autotrascale.plan.formatting import format_amount, format_load, format_percent, format_seconds, join_names
-from autotrascale.plan.policies import OURS
+from autotrascale.plan.policies.registry import OURS
 from autotrascale.plan.sizing.sizing import count_slots
 from autotrascale.tuning import Outcome
 from autotrascale.views.explanation import (

@@ -56,10 +56,10 @@ def _panel(panel: Any, plot: Plot) -> None:
     panel.set_xlabel(plot.x.title)
     panel.set_ylabel(plot.y.title)
     names = [str(x) for x in dict.fromkeys(x for series in plot.series for x in series.x)]
-    bars = [series for series in plot.series if series.drawn == "bars"]
+    bars = [series for series in plot.series if series.style == "bars"]
     for series in plot.series:
         xs = [names.index(str(x)) for x in series.x] if plot.x.kind == "names" else list(series.x)
-        if series.drawn == "bars":
+        if series.style == "bars":
             _bars(panel, series, xs, bars.index(series), len(bars))
         else:
             _line(panel, series, xs)
@@ -94,15 +94,15 @@ def _bars(panel: Any, series: Series, xs: Sequence[float], i: int, of: int) -> N
 def _line(panel: Any, series: Series, xs: Sequence[float]) -> None:
     ys = [float("nan") if y is None else y for y in series.y]
     look = {"color": COLOURS[series.role], "label": series.name}
-    if series.drawn == "points":
+    if series.style == "points":
         errors = [sd or 0.0 for sd in series.sd] if series.sd else None
         panel.errorbar(xs, ys, yerr=errors, fmt="o", markersize=4, elinewidth=0.8, **look)
         return
-    steps = {"drawstyle": "steps-post"} if series.drawn != "line" else {}
+    steps = {"drawstyle": "steps-post"} if series.style != "line" else {}
     panel.plot(
         xs,
         ys,
-        _STYLES[series.drawn],
+        _STYLES[series.style],
         linewidth=1.5,
         marker="o" if len(xs) < 12 else None,
         markersize=3,

@@ -11,26 +11,28 @@ import pytest
 from autotrascale.domain.snapshot import CriticalShares
 from autotrascale.execute.simulator.rate_functions import SteppedRate
 from autotrascale.knowledge.decision_journal import recent_entries
-from autotrascale.knowledge.decision_journal.journal import FINISHED, OBSERVATIONS_PER_PART, DecisionJournal
-from autotrascale.plan.control.step import ObservationTaken
-from benchmarks.workloads.seeded_store import CLICKS, CLICKS_JOB, KNOBS, Kept, kept
+from autotrascale.knowledge.decision_journal.journal import FINISHED, DecisionJournal
+from autotrascale.knowledge.decision_journal.replay import read_events
+from autotrascale.knowledge.decision_journal.session_writer import EVENTS_PER_PART
+from autotrascale.plan.control.events import ObservationTaken
+from benchmarks.workloads.seeded_store import CLICKS, CLICKS_JOB, KNOBS, ScaledJob, scale_job
 from tests.knowledge.told_critical import kept_critical
 
-LOOKS = OBSERVATIONS_PER_PART + 40  # more than one part of looks, so that some begin within one
+LOOKS = EVENTS_PER_PART + 40  # more than one part of looks, so that some begin within one
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScaledJob]:
     decisions = DecisionJournal(tmp_path_factory.mktemp("recent") / "decisions.db")
     hours = LOOKS * KNOBS.interval_seconds / 3600
     rates = SteppedRate((0.0, 1800.0, 3 * 3600.0), (4000.0, 15000.0, 6000.0))
-    made = kept(decisions, CLICKS, CLICKS_JOB, rates, hours, advise=True)
+    made = scale_job(decisions, CLICKS, CLICKS_JOB, rates, hours, advise=True)
     yield made
     made.end()
     decisions.close()
 
 
-def test_entries_come_with_the_moment_at_which_they_were_written(one: Kept) -> None:
+def test_entries_come_with_the_moment_at_which_they_were_written(one: ScaledJob) -> None:
     decisions, id = one.session.decisions, one.session.id
     whole = decisions.entries(id)
     found = recent_entries.read_entries(decisions, id, 10_000)
@@ -39,20 +41,18 @@ def test_entries_come_with_the_moment_at_which_they_were_written(one: Kept) -> N
     middle = found[len(found) // 2].number
     assert recent_entries.read_entries(decisions, id, 10_000, middle) == found[len(found) // 2 + 1 :]
     assert recent_entries.read_entries(decisions, id, 7) == found[-7:]
-    (mark,) = recent_entries.list_sessions(decisions)
+    (mark,) = decisions.marks()
     assert (mark.id, mark.job, mark.ended) == (id, "clicks", None)
     assert mark.written >= found[-1].at
 
 
-@pytest.mark.parametrize(
-    "after", [-1, 0, 5, OBSERVATIONS_PER_PART - 1, OBSERVATIONS_PER_PART, OBSERVATIONS_PER_PART + 7, LOOKS + 100]
-)
-def test_what_was_measured_is_that_of_the_looks(one: Kept, after: int) -> None:
+@pytest.mark.parametrize("after", [-1, 0, 5, EVENTS_PER_PART - 1, EVENTS_PER_PART, EVENTS_PER_PART + 7, LOOKS + 100])
+def test_what_was_measured_is_that_of_the_looks(one: ScaledJob, after: int) -> None:
     decisions, id = one.session.decisions, one.session.id
     looks = {
-        number: event.look.snapshot.throughput
-        for number, event, _ in decisions.looks(id, -1)
-        if number > after and isinstance(event, ObservationTaken) and event.look.snapshot is not None
+        number: event.observation.snapshot.throughput
+        for number, event, _ in read_events(decisions, id, -1)
+        if number > after and isinstance(event, ObservationTaken) and event.observation.snapshot is not None
     }
     found = recent_entries.read_measurements(decisions, id, after)
     assert {n: each.throughput for n, each in found.items()} == {n: t for n, t in looks.items() if t is not None}
@@ -70,23 +70,25 @@ def test_critical_paths_are_those_of_the_looks(tmp_path: Path) -> None:
     session = kept_critical(decisions, told)
     found = recent_entries.read_measurements(decisions, session.id, -1)
     assert [each.critical for each in found.values()] == told
-    text = json.dumps({"look": {"look": {"snapshot": {"critical": {"driver": "much"}}}}})
-    assert recent_entries._told(text) == recent_entries.RecordedMeasurement()
+    text = json.dumps({"look": {"observation": {"snapshot": {"critical": {"driver": "much"}}}}})
+    assert recent_entries._parse_measurement(text) == recent_entries.RecordedMeasurement()
     session.end(FINISHED)
     decisions.close()
 
 
-def test_the_last_snapshot_is_that_of_the_last_look_that_measured(one: Kept) -> None:
+def test_the_last_snapshot_is_that_of_the_last_look_that_measured(one: ScaledJob) -> None:
     decisions, id = one.session.decisions, one.session.id
-    events = [event for _, event, _ in decisions.looks(id, -1)]
+    events = [event for _, event, _ in read_events(decisions, id, -1)]
     shots = [
-        each.look.snapshot for each in events if isinstance(each, ObservationTaken) and each.look.snapshot is not None
+        each.observation.snapshot
+        for each in events
+        if isinstance(each, ObservationTaken) and each.observation.snapshot is not None
     ]
     assert recent_entries.read_last_snapshot(decisions, id, one.loop.state.number) == shots[-1]
     assert recent_entries.read_last_snapshot(decisions, "no such session", 10) is None
 
 
-def test_advice_that_is_repeated_is_told_once_as_of_its_beginning(one: Kept) -> None:
+def test_advice_that_is_repeated_is_told_once_as_of_its_beginning(one: ScaledJob) -> None:
     decisions, id = one.session.decisions, one.session.id
     acted = [each for each in decisions.entries(id) if each["action"] != "stay"]
     changes = recent_entries.read_changes(decisions, id, 1000)
@@ -102,7 +104,7 @@ def test_advice_that_is_repeated_is_told_once_as_of_its_beginning(one: Kept) -> 
 
 def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "none" / "decisions.db")
-    assert recent_entries.list_sessions(decisions) == []
+    assert decisions.marks() == []
     assert recent_entries.read_entries(decisions, "a", 5) == []
     assert recent_entries.read_measurements(decisions, "a", 0) == {}
     assert recent_entries.read_changes(decisions, "a", 5) == []

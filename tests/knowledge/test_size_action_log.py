@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -38,20 +37,6 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_file_of_an_earlier_version_gets_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "decisions.db"
-    decisions = DecisionJournal(path)
-    action_log.append_actions(decisions, "orders", [action(1)])
-    decisions.close()
-    with sqlite3.connect(path) as file:
-        file.execute("DROP TABLE sizing")
-        file.execute("PRAGMA user_version = 3")
-    file.close()
-    assert action_log.read_actions(decisions, "orders") == ()
-    assert action_log.append_actions(decisions, "orders", [action(1)]) == 1
-    decisions.close()
-
-
 def test_a_file_that_is_not_there_has_no_actions_and_is_not_made(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "decisions.db")
     assert action_log.read_actions(decisions, "orders") == ()
@@ -61,9 +46,9 @@ def test_a_file_that_is_not_there_has_no_actions_and_is_not_made(tmp_path: Path)
 def test_an_entry_that_makes_no_sense_is_one_line(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "decisions.db")
     action_log.append_actions(decisions, "orders", [action(1)])
-    with decisions.changing() as connection:
-        connection.execute("UPDATE sizing SET entry = '{\"number\": 1}'")
-    with pytest.raises(DecisionJournalError, match="an action on the sizes of orders cannot be read: ") as caught:
+    with decisions.transaction() as connection:
+        connection.execute("UPDATE size_change SET entry = '{\"number\": 1}'")
+    with pytest.raises(DecisionJournalError, match="a size change of orders in the journal cannot be read: ") as caught:
         action_log.read_actions(decisions, "orders")
     assert "\n" not in str(caught.value)
     decisions.close()

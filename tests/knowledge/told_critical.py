@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from autotrascale.domain.job import Job
+from autotrascale.domain.observation import Observation
 from autotrascale.domain.snapshot import CriticalShares
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live_job import Observation
-from autotrascale.knowledge.decision_journal.journal import DecisionJournal, JournalSession, SessionHeader
-from autotrascale.loop import Loop
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
+from autotrascale.knowledge.decision_journal.session_writer import JournalSession
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
+from autotrascale.loop import Loop, LoopCollaborators
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.loop_state import Rules
 from autotrascale.testing.scripted_live import ScriptedLive
@@ -25,13 +27,17 @@ def kept_critical(decisions: DecisionJournal, told: Sequence[CriticalShares | No
     """As many looks, from the first on."""
     looks = {number: partial(_telling, critical) for number, critical in enumerate(told, start=1)}
     live = ScriptedLive(JOB.topology, {"read": 100.0, "count": 100.0}, name=JOB.name, simulated=False, looks=looks)
-    session = decisions.open_session(SessionHeader.of(JOB, "spark", simulated=False, advise=True), anew=True)
+    session = decisions.open_session(
+        SessionHeader.of(JOB, "spark", simulated=False, advise=True), restart_finished=True
+    )
     rules = Rules(AutoscalingSettings(JOB.target, noise=0.05), KNOBS, advise=True)
     live.start({"read": 2, "count": 2})  # somebody else runs it
-    loop = Loop(live, rules, initial={"read": 2, "count": 2}, state=session.state, journal=session)
+    loop = Loop(
+        live, rules, initial={"read": 2, "count": 2}, state=session.state, around=LoopCollaborators(journal=session)
+    )
     for _ in range(len(told)):
         live.wait(KNOBS.interval_seconds)
-        loop.turn()
+        loop.run_once()
     return session
 
 

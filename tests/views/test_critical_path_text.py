@@ -89,7 +89,7 @@ def test_plots_and_points_and_json_of_any_windows(windows: tuple[CriticalPathRep
     for plot in plots.plot_windows(windows):
         made = json.loads(json.dumps(build_figure(plot), allow_nan=False))
         assert made["data"]
-        assert plot.says
+        assert plot.caption
         rows = draw_plot(plot).plain.split("\n")
         assert rows[0] == plot.title
     kinds = plots.plot_kinds(windows)

@@ -1,4 +1,4 @@
-"""Plots as data: what every plot promises, over generated looks, evaluations and models; and a figure of each."""
+"""Plots as data: laws over generated observations, evaluations and models, and a Plotly figure of each plot."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from autotrascale.domain.snapshot import CRITICAL_FIELDS, CriticalShares, Operat
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.control.loop_state import CheckedPrediction
 from autotrascale.plan.control.observations.not_scalable import describe_critical_path
 from autotrascale.plan.control.observations.slow_services import MIN_CORRELATION, ServiceLatencyHistory
 from autotrascale.plan.search.score import Benefit
@@ -67,7 +68,7 @@ def histories(draw: st.DrawFn) -> list[PlottedObservation]:
 
 
 @given(histories(), st.integers(0, 12), st.booleans())
-def test_what_a_look_adds_is_what_would_have_been_drawn(
+def test_appended_observations_give_the_same_plot_as_all_at_once(
     looks: list[PlottedObservation], cut: int, simulated: bool
 ) -> None:
     kept = PlottedLoop(Target(0.2), simulated)
@@ -101,7 +102,7 @@ def test_each_decision_is_marked_once_with_its_reason(looks: list[PlottedObserva
     deeds = [(look.entry["action"], look.entry["wanted"]) for look in looks]
     acted = [now for before, now in zip([None, *deeds], deeds, strict=False) if now[0] != "stay" and now != before]
     assert len(marked.x) == len(acted)
-    assert all("because" in said for said in marked.said)
+    assert all("because" in said for said in marked.labels)
 
 
 shares = st.floats(0.0, 1.0)
@@ -119,7 +120,7 @@ def test_each_look_that_tells_of_critical_paths_is_a_stack(told: list[CriticalSh
     assert bool(plot.missing) is not bool(known)
     if not known:
         return
-    assert describe_critical_path(known[-1]) in plot.says
+    assert describe_critical_path(known[-1]) in plot.caption
     assert len(json.loads(json.dumps(build_figure(plot), allow_nan=False))["data"]) == len(plot.series)
     for series in plot.series:
         assert series.x == tuple(look.at for look in looks if look.critical is not None)
@@ -200,7 +201,7 @@ def test_runs_side_by_side_leave_none_out(runs: dict[str, tuple[Evaluation, ...]
         held = [each for each in ran if each.latency_seconds is not None]
         drawn = [series for series in plot.series if series.name == name]
         assert sum(len(series.x) for series in drawn) == len(held)
-        assert held or plot.missing or name in plot.says
+        assert held or plot.missing or name in plot.caption
 
 
 def snapshot(**changed: Any) -> Snapshot:
@@ -219,9 +220,9 @@ def test_the_parts_of_a_batch_add_up_to_it(simulated: bool) -> None:
     )
     (series,) = plot.series
     assert dict(zip(series.x, series.y, strict=True)) == pytest.approx(
-        {"source": 400, "count": 400, batch_time.REST: 3200}
+        {"source": 400, "count": 400, batch_time.NO_OPERATOR: 3200}
     )
-    assert "no operator" in plot.says
+    assert "planning, scheduling" in plot.caption
 
 
 @given(st.floats(0.1, 10.0), st.floats(0.01, 0.7))
@@ -246,9 +247,9 @@ def test_instances_that_own_their_slots_are_busy_for_a_share() -> None:
 def test_a_time_that_is_not_known_is_said() -> None:
     seen = snapshot()
     blind = {name: replace(each, useful_seconds=None) for name, each in seen.operators.items()}
-    assert "not known" in batch_time.plot_batch_time(replace(seen, operators=blind), simulated=False).missing
+    assert "is unknown" in batch_time.plot_batch_time(replace(seen, operators=blind), simulated=False).missing
     batches = replace(seen, execution="micro-batch", batch_seconds=4.0)
-    assert "beside its operators" in batch_time.plot_batch_time(batches, simulated=False).missing
+    assert "outside its operators" in batch_time.plot_batch_time(batches, simulated=False).missing
     assert "of source, count" in batch_time.plot_batch_time(replace(batches, operators=blind), simulated=False).missing
     assert batch_time.plot_batch_time(None, simulated=False).missing
 
@@ -267,7 +268,7 @@ def test_a_figure_is_plain_data_with_as_many_values_as_places(
     drawn = [
         *plot_loop(PlottedLoop(Target(0.2), simulated), looks),
         *run_plots.plot_run(SearchedRun(JOB, ran)),
-        plot_predictions([(0.1, 0.01, 0.12)]),
+        plot_predictions([CheckedPrediction(0.1, 0.01, 0.12)]),
         plot_predictions([]),
         batch_time.plot_batch_time(snapshot(), simulated=False),
     ]
@@ -277,7 +278,7 @@ def test_a_figure_is_plain_data_with_as_many_values_as_places(
             assert len(trace["x"]) == len(trace["y"])
             assert len(trace.get("text", trace["x"])) == len(trace["x"])
             assert trace["meta"]["role"]
-        assert plot.says or plot.missing
+        assert plot.caption or plot.missing
         assert made["layout"]["showlegend"] or not plot.levels
         assert [trace["name"] for trace in made["data"]][len(made["data"]) - len(plot.levels) :] == [
             level.name for level in plot.levels
@@ -297,7 +298,7 @@ def test_a_band_is_one_deviation_wide_and_times_are_milliseconds() -> None:
 def test_the_correlation_with_each_service_is_drawn_at_each_lag(seen: list[tuple[float, float, float]]) -> None:
     known = ServiceLatencyHistory()
     for backlog, prices, stock in seen:
-        known = known.adding(backlog, {"prices": prices, "stock": stock})
+        known = known.add(backlog, {"prices": prices, "stock": stock})
     plot = service_lag.plot_service_lag(known)
     if plot.missing:
         assert not plot.series
@@ -305,5 +306,5 @@ def test_the_correlation_with_each_service_is_drawn_at_each_lag(seen: list[tuple
     assert build_figure(plot)["data"]
     correlations = [y for series in plot.series for y in series.y if y is not None]
     assert all(-1 - 1e-9 <= each <= 1 + 1e-9 for each in correlations)
-    assert known.slow() is None or max(correlations) >= MIN_CORRELATION
-    assert ("follows" in plot.says) == (known.slow() is not None)
+    assert known.find_slow_service() is None or max(correlations) >= MIN_CORRELATION
+    assert ("follows no service" in plot.caption) == (known.find_slow_service() is None)

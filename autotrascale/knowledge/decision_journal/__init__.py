@@ -1,1 +1,1 @@
-"""The journal of the control loop: every look and decision of it, and how a past day is decided again."""
+"""The decision journal: every observation and decision of each control loop, in one SQLite file for all jobs."""

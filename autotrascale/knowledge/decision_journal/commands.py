@@ -1,8 +1,8 @@
-"""Orders of people to control loops, in the journal's file: written by whoever asks, in whatever process, and taken in
-by the loop at its next look. A row's number is the order's; rows stay, so that it is known later who asked for what.
+"""Commands of people to control loops, in the decision journal: any process appends them, the loop reads them.
 
-An order is for a job, and for its loop that acts or its loop that advises: one that dies before it took the order in,
-and is started again, takes it in then.
+A loop reads its commands with its next observation. Rows are never deleted, so that the journal shows who asked for
+what. A command is addressed to a job and to its loop that acts or its loop that advises. A loop that dies before it has
+read a command reads it after it is started again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from autotrascale.domain.errors import CommandRefusedError, DecisionJournalError
 from autotrascale.knowledge.decision_journal.journal_file import JournalFile
 from autotrascale.plan.control.commands import CommandKind, CommandsInForce, LoopCommand
 
-MAX_WAITING_COMMANDS = 100  # of one loop: whoever asks more often than it looks asks in vain
-_LONGEST = 120  # characters of a name
-_ROW = "number, what, asked_by, asked_at, parallelism"
+MAX_WAITING_COMMANDS = 100  # per loop: more than it can read before its next observation is of no use
+_MAX_NAME_LENGTH = 120
+_COLUMNS = "number, what, asked_by, asked_at, parallelism"
 
 
 def append_command(
@@ -32,47 +32,55 @@ def append_command(
     parallelism: Mapping[str, int] | None = None,
     taken: int = 0,
 ) -> LoopCommand:
-    """On the disk when it returns. `taken`: the number of the last one that the loop has taken in."""
-    who = "".join(c for c in asked_by if c.isprintable())[:_LONGEST]
+    """Write a command for a loop, and return it with its number. The command is on the disk when this returns.
+
+    Args:
+        advises: whether the loop only advises.
+        asked_by: name of the person, shown to others; unprintable characters are removed.
+        at: wall clock, seconds since 1970.
+        parallelism: for a pin, instances by operator.
+        taken: number of the last command that the loop has read.
+
+    Raises:
+        InputError: the command makes no sense.
+        CommandRefusedError: the loop has too many unread commands.
+    """
+    name = "".join(c for c in asked_by if c.isprintable())[:_MAX_NAME_LENGTH]
     pins = dict(parallelism or {})
-    LoopCommand(1, what, who, at, pins)  # what cannot be one is not written
-    with file.changing() as connection:
-        query = "SELECT count(*) FROM orders WHERE job = ? AND advises = ? AND number > ?"
+    LoopCommand(1, what, name, at, pins)  # raises before anything is written
+    with file.transaction() as connection:
+        query = "SELECT count(*) FROM command WHERE job = ? AND advises = ? AND number > ?"
         with closing(connection.execute(query, (job, advises, taken))) as cursor:
             (waiting,) = cursor.fetchone()
         if waiting >= MAX_WAITING_COMMANDS:
             raise CommandRefusedError(
                 f"job {job}",
-                f"has {waiting} orders that its loop has not taken in yet",
-                remedy="wait for its next look, and see why it is late",
+                f"has {waiting} commands that its loop has not read yet",
+                remedy=f"wait for the next observation; autotrascale status {job} shows why it is late",
             )
-        with closing(
-            connection.execute(
-                "INSERT INTO orders (job, advises, what, asked_by, asked_at, parallelism) VALUES (?, ?, ?, ?, ?, ?)",
-                (job, advises, what, who, at, json.dumps(pins)),
-            )
-        ) as cursor:
+        insert = "INSERT INTO command (job, advises, what, asked_by, asked_at, parallelism) VALUES (?, ?, ?, ?, ?, ?)"
+        with closing(connection.execute(insert, (job, advises, what, name, at, json.dumps(pins)))) as cursor:
             number = int(cursor.lastrowid or 0)
-    return LoopCommand(number, what, who, at, pins)
+    return LoopCommand(number, what, name, at, pins)
 
 
 def read_commands(file: JournalFile, job: str, number: int, *, advises: bool) -> tuple[LoopCommand, ...]:
-    """In the order in which they were asked."""
+    """Return the commands after `number`, the earliest first."""
     rows = file.read(
-        f"SELECT {_ROW} FROM orders WHERE job = ? AND advises = ? AND number > ? ORDER BY number",
+        f"SELECT {_COLUMNS} FROM command WHERE job = ? AND advises = ? AND number > ? ORDER BY number",
         (job, advises, number),
     )
-    return tuple(_order(row) for row in rows)
+    return tuple(_parse(row) for row in rows)
 
 
-def commands_in_force(file: JournalFile, job: str, *, advises: bool) -> CommandsInForce:
-    """What the orders of the past come to, for a loop that begins: nothing of them is carried out once more."""
-    return CommandsInForce().taking_all(read_commands(file, job, 0, advises=advises)).applied()
+def read_commands_in_force(file: JournalFile, job: str, *, advises: bool) -> CommandsInForce:
+    """Return the pause or pin that past commands leave for a new session. No past `apply` is carried out again."""
+    return CommandsInForce().accept_all(read_commands(file, job, 0, advises=advises)).end_apply()
 
 
-def _order(row: tuple[Any, ...]) -> LoopCommand:
+def _parse(row: tuple[Any, ...]) -> LoopCommand:
     number, what, asked_by, asked_at, parallelism = row
     try:
         return LoopCommand(number, what, asked_by, asked_at, json.loads(parallelism))
     except ValueError as error:
-        raise DecisionJournalError(f"order {number} cannot be read: {error}") from error
+        raise DecisionJournalError(f"command {number} in the journal cannot be read: {error}") from error

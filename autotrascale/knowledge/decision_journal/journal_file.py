@@ -1,10 +1,11 @@
-"""The file of the journal of decisions: its tables, one connection, and texts made short."""
+"""The SQLite file of the decision journal: its tables, its one connection, and the compression of long texts."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 from autotrascale.domain.errors import DecisionJournalError
 from autotrascale.knowledge.store_retry import find_remedy
 
-VERSION = 4
-_APPLICATION = 0x41545244  # "ATRD"
+FORMAT_VERSION = 5
+_APPLICATION_ID = 0x41545244  # "ATRD"
+_LOCK_TIMEOUT_SECONDS = 5.0
 _SCHEMA = """
 CREATE TABLE session (
     id TEXT PRIMARY KEY,
@@ -21,7 +23,7 @@ CREATE TABLE session (
     begun REAL NOT NULL,
     written REAL NOT NULL,
     owner TEXT NOT NULL,
-    opening TEXT NOT NULL,
+    header TEXT NOT NULL,
     state TEXT NOT NULL,
     ended TEXT
 );
@@ -32,8 +34,6 @@ CREATE TABLE decision (
     entry TEXT NOT NULL,
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
-"""
-_LOOKS = """
 CREATE TABLE checkpoint (
     session TEXT NOT NULL REFERENCES session,
     number INTEGER NOT NULL,
@@ -42,16 +42,14 @@ CREATE TABLE checkpoint (
     state BLOB NOT NULL,
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
-CREATE TABLE look (
+CREATE TABLE event (
     session TEXT NOT NULL REFERENCES session,
     number INTEGER NOT NULL,
-    sample INTEGER,
+    dictionary INTEGER,
     body BLOB NOT NULL,
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
-"""
-_ORDERS = """
-CREATE TABLE orders (
+CREATE TABLE command (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     job TEXT NOT NULL,
     advises INTEGER NOT NULL,
@@ -60,10 +58,8 @@ CREATE TABLE orders (
     asked_at REAL NOT NULL,
     parallelism TEXT NOT NULL
 );
-CREATE INDEX orders_of_a_loop ON orders (job, advises, number);
-"""
-_SIZING = """
-CREATE TABLE sizing (
+CREATE INDEX commands_of_a_loop ON command (job, advises, number);
+CREATE TABLE size_change (
     row INTEGER PRIMARY KEY AUTOINCREMENT,
     application TEXT NOT NULL,
     number INTEGER NOT NULL,
@@ -76,96 +72,108 @@ CREATE TABLE sizing (
 
 
 class JournalFile:
-    def __init__(self, path: Path) -> None:
+    """One connection to the journal's file. Reading a file that does not exist returns no rows and creates nothing.
+
+    Args:
+        path: the SQLite file; its folder is created with the first write.
+        clock: returns the wall clock in seconds since 1970, for the time at which rows are written.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
+        self.clock = clock
         self._connection: sqlite3.Connection | None = None
 
     @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, on the disk when it ends."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Open a transaction that is on the disk when the block ends. Raises `DecisionJournalError`."""
         try:
-            connection = self._opened()
+            connection = self._connect()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
             except BaseException:
-                if connection.in_transaction:  # a disk that is full has ended it already
+                if connection.in_transaction:  # SQLite itself rolls back when the disk is full
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise self._problem(error) from error
+            raise self._explain(error) from error
 
-    def read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of `query`. Raises `DecisionJournalError`."""
         if self._connection is None and not self.path.exists():
             return []
         try:
-            return list(self._opened().execute(query, values))
+            return list(self._connect().execute(query, values))
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise self._problem(error) from error
-
-    def _problem(self, error: sqlite3.Error | OSError) -> DecisionJournalError:
-        what = find_remedy(error)
-        return DecisionJournalError(f"{self.path}: {error}{f'; {what}' if what else ''}")
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = _connected(self.path)
-        return self._connection
+            raise self._explain(error) from error
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
+    def _explain(self, error: sqlite3.Error | OSError) -> DecisionJournalError:
+        remedy = find_remedy(error)
+        return DecisionJournalError(f"{self.path}: {error}{f'; {remedy}' if remedy else ''}")
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = _open(self.path)
+        return self._connection
+
 
 def compress_text(text: str, dictionary: bytes = b"") -> bytes:
-    maker = zlib.compressobj(wbits=-15, zdict=dictionary) if dictionary else zlib.compressobj(wbits=-15)
-    return maker.compress(text.encode()) + maker.flush()
+    compressor = zlib.compressobj(wbits=-15, zdict=dictionary) if dictionary else zlib.compressobj(wbits=-15)
+    return compressor.compress(text.encode()) + compressor.flush()
 
 
 def decompress_text(body: bytes, dictionary: bytes = b"") -> str:
-    maker = zlib.decompressobj(wbits=-15, zdict=dictionary) if dictionary else zlib.decompressobj(wbits=-15)
+    """Return the text that `compress_text` was given. Raises `DecisionJournalError` for damaged bytes."""
+    reader = zlib.decompressobj(wbits=-15, zdict=dictionary) if dictionary else zlib.decompressobj(wbits=-15)
     try:
-        return (maker.decompress(body) + maker.flush()).decode()
+        return (reader.decompress(body) + reader.flush()).decode()
     except (zlib.error, UnicodeDecodeError) as error:
-        raise DecisionJournalError(f"a look cannot be read: {error}") from error
+        raise DecisionJournalError(f"an observation in the journal is damaged: {error}") from error
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = wal")
-        connection.execute("PRAGMA synchronous = full")  # written means on the disk
-        with closing(connection.execute("PRAGMA application_id")) as cursor:
-            (whose,) = cursor.fetchone()
-        if whose in (0, _APPLICATION):
-            _make(connection)
-        else:
-            raise sqlite3.DatabaseError("is a database, but not of decisions")
+        connection.execute("PRAGMA synchronous = full")  # a commit returns when the row is on the disk
+        application, version = _read_header(connection)
+        if application not in (0, _APPLICATION_ID):
+            raise sqlite3.DatabaseError("is a database, but not a decision journal")
+        if version not in (0, FORMAT_VERSION):
+            raise sqlite3.DatabaseError(
+                f"was written by another version of this program (format {version}, expected {FORMAT_VERSION})"
+            )
+        if version == 0:
+            _create_tables(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _make(connection: sqlite3.Connection) -> None:
-    """The tables that are missing: all of an empty file, later ones in one that an earlier version began."""
+def _read_header(connection: sqlite3.Connection) -> tuple[int, int]:
+    with closing(connection.execute("PRAGMA application_id")) as cursor:
+        (application,) = cursor.fetchone()
     with closing(connection.execute("PRAGMA user_version")) as cursor:
         (version,) = cursor.fetchone()
-    if version == VERSION:
-        return
-    if version > VERSION:
-        raise sqlite3.DatabaseError(f"was written by a later version of this program (format {version})")
-    connection.execute("BEGIN IMMEDIATE")  # two processes may come to it at once
-    with closing(connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as cursor:
-        there = {name for (name,) in cursor.fetchall()}
-    for table, schema in (("session", _SCHEMA), ("look", _LOOKS), ("orders", _ORDERS), ("sizing", _SIZING)):
-        for statement in schema.strip().split(";\n") if table not in there else ():
+    return application, version
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")  # two processes may open a new file at the same time
+    if _read_header(connection)[1] == 0:
+        for statement in _SCHEMA.strip().split(";\n"):
             connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
     connection.execute("COMMIT")

@@ -1,5 +1,4 @@
-"""Plots as plain data, one file for each: what is drawn, in which unit, and what it says in one sentence.
+"""Plots as plain data, one module for each kind: series with units, and a caption of one or two sentences.
 
-`plotly.py` makes a figure of any of them, for a page or a notebook. A plot that is not
-to be had says why.
+`plotly.py` turns a plot into a figure for a page or a notebook, `terminal.py` into text. A plot without data says why.
 """

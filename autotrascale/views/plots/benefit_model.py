@@ -1,8 +1,11 @@
-"""What a benefit model says: slices through it, where a run would be worth most, and its predictions against outcomes.
+"""A benefit model: slices of its expected latency, the expected gain of another trial, and its predictions.
 
-slice        one operator's instances vary, the others stay as they are at one parallelism, the centre
-μ, σ         posterior of y = log(l_r / l_t); a latency is l_t · e^μ, one standard deviation of it l_t · e^μ · σ
-worth        E[(F − F⁺)₊] · √P, what the search goes by once a run was accepted
+Notation:
+    slice    the instances of one operator vary; the other operators stay at one configuration, the centre
+    y        log(latency / latency target), with posterior mean μ and standard deviation σ
+    latency  latency target · exp(μ), with standard deviation latency · σ
+    gain     E[(F − F⁺)₊] · √P, with score F, best score F⁺ and probability P that the target is met. The search
+             maximises it after it has accepted a configuration.
 """
 
 from __future__ import annotations
@@ -14,170 +17,133 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from autotrascale.plan.formatting import format_amount, format_percent, format_seconds
+from autotrascale.plan.formatting import format_amount, format_seconds
 from autotrascale.plan.search.acquisition import improvement_of_benefit, probability_met
 from autotrascale.plan.search.benefit_model import BenefitModel, ModelSample
-from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series
+from autotrascale.views.plots.loop_history import PREDICTIONS, describe_accurate
+from autotrascale.views.plots.plot import MS, Axis, Level, Plot, Role, Series
 
-MS = 1000.0
-PLACES = 60  # of a slice: with more room than that, every so many
-LEAST_WORTH = 1e-6  # of a score: less is rounding
-COMPARED = 40  # runs that are predicted from those before them: each takes a model of its own
+ACQUISITION = ("acquisition", "Expected gain of another trial")
+MAX_SLICE_POINTS = 60
+MIN_GAIN = 1e-6  # of a score; smaller values are rounding
+MAX_PREDICTED = 40  # samples; each needs a model of the samples before it
 _ROLES: tuple[Role, ...] = ("main", "second", "third", "good", "bad", "quiet")
-_SCORES = "This model is of the paper's kind: it knows scores, and no latencies to show."
+_NO_LATENCY = "This model predicts scores, as in the paper, and no latencies."
 
 
 def plot_slices(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int]) -> list[Plot]:
-    """One for each operator."""
-    return [_slice(model, operators, centre, i) for i in range(len(operators))]
+    """Return one plot for each operator."""
+    return [_plot_slice(model, operators, centre, i) for i in range(len(operators))]
 
 
-def _slice(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int], i: int) -> Plot:
+def _plot_slice(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int], i: int) -> Plot:
     name, title = f"slice-{i}", f"Expected latency: {operators[i]}"
     if model.kind != "latency":
-        return Plot.unavailable(name, title, _SCORES)
-    ks = _along(model, operators, centre, i)
-    mean, std = _latency(model, ks)
-    x = tuple(int(k) for k in ks[:, i])
-    here = [sample for sample in model.samples if _on_slice(sample, operators, centre, i)]
-    measured = [sample for sample in here if sample.latency is not None]
-    target = model.latency_target
-    series = [Series("expected ± sd", x, tuple(mean * MS), "line", "main", sd=tuple(std * MS))]
+        return Plot.unavailable(name, title, _NO_LATENCY)
+    ks = _slice(model, operators, centre, i)
+    mean, sd = _predict(model, ks)
+    series = [Series("expected ± sd", tuple(int(k) for k in ks[:, i]), tuple(mean * MS), sd=tuple(sd * MS))]
+    on_slice = [each for each in model.samples if _is_on_slice(each, operators, centre, i)]
+    measured = [each for each in on_slice if each.latency is not None]
     if measured:
         series.append(
             Series(
                 "measured",
-                tuple(s.k[i] for s in measured),
-                tuple((s.latency or 0.0) * MS for s in measured),
+                tuple(each.k[i] for each in measured),
+                tuple((each.latency or 0.0) * MS for each in measured),
                 "points",
                 "second",
-                said=tuple(_measured(operators, s) for s in measured),
+                labels=tuple(_label(operators, each) for each in measured),
             )
         )
-    others = ", ".join(f"{each} {centre[each]}" for j, each in enumerate(operators) if j != i)
-    says = f"With {others}: " if others else ""
-    says += f"{len(measured)} of {len(model.samples)} configurations that were run lie on this line."
-    return Plot(
-        name,
-        title,
-        says,
-        Axis(f"instances of {operators[i]}", whole=True),
-        Axis("latency (ms)"),
-        tuple(series),
-        (Level(target * MS, f"target {format_seconds(target)}"),),
-    )
+    fixed = ", ".join(f"{each} {centre[each]}" for j, each in enumerate(operators) if j != i)
+    caption = f"With {fixed}: " if fixed else ""
+    caption += f"{len(measured)} of {len(model.samples)} measured configurations lie on this line."
+    x, y = Axis(f"instances of {operators[i]}", whole=True), Axis("latency (ms)")
+    return Plot(name, title, caption, x, y, tuple(series), (_target(model),))
 
 
 def plot_acquisition(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int]) -> Plot:
-    name, title = "acquisition", "Where another run would be worth most"
+    """Return the expected gain of a trial that changes one operator."""
     if model.kind != "latency":
-        return Plot.unavailable(name, title, _SCORES)
+        return Plot.unavailable(*ACQUISITION, _NO_LATENCY)
     best = max(sample.score for sample in model.samples)
     series, peak = [], (0.0, "")
     for i, operator in enumerate(operators):
-        ks = _along(model, operators, centre, i)
+        ks = _slice(model, operators, centre, i)
         mean, std = model.log_ratio(ks)
-        gain = improvement_of_benefit(mean, std, model.benefit.resources(ks), best, model.alpha)
-        worth = np.asarray(gain * np.sqrt(probability_met(mean, std)))
-        series.append(
-            Series(
-                operator,
-                tuple(int(k) for k in ks[:, i]),
-                tuple(float(w) for w in worth),
-                "line",
-                _ROLES[i % len(_ROLES)],
-            )
-        )
-        at = int(np.argmax(worth))
-        peak = max(peak, (float(worth[at]), f"{operator} {int(ks[at, i])}"))
-    if peak[0] < LEAST_WORTH:
-        why = f"One operator changed at a time, no further run is expected to improve the best score, {best:.3f}."
-        return Plot.unavailable(name, title, why)
-    says = (
-        f"One more run with {peak[1]} is expected to improve the best score, {best:.3f}, by {format_amount(peak[0])}."
-    )
-    return Plot(
-        name,
-        title,
-        says,
-        Axis("instances, the others as they are at best", whole=True),
-        Axis("expected improvement of the score"),
-        tuple(series),
-    )
+        improvement = improvement_of_benefit(mean, std, model.benefit.resources(ks), best, model.alpha)
+        gain = np.asarray(improvement * np.sqrt(probability_met(mean, std)))
+        x, y = tuple(int(k) for k in ks[:, i]), tuple(float(each) for each in gain)
+        series.append(Series(operator, x, y, "line", _ROLES[i % len(_ROLES)]))
+        at = int(np.argmax(gain))
+        peak = max(peak, (float(gain[at]), f"{operator} {int(ks[at, i])}"))
+    if peak[0] < MIN_GAIN:
+        why = f"No trial that changes one operator is expected to improve the best score, {best:.3f}."
+        return Plot.unavailable(*ACQUISITION, why)
+    caption = f"A trial with {peak[1]} is expected to improve the best score, {best:.3f}, by {format_amount(peak[0])}."
+    x_axis = Axis("instances, other operators at the best configuration", whole=True)
+    return Plot(*ACQUISITION, caption, x_axis, Axis("expected improvement of the score"), tuple(series))
 
 
 def plot_predictions(model: BenefitModel, operators: Sequence[str]) -> Plot:
-    """Each run as it was expected from the runs before it, and from the models that the run started from."""
-    name, title = "predictions", "Prediction against outcome"
+    """Return each measured latency beside its prediction from the earlier samples and the models of the warm start."""
     if model.kind != "latency":
-        return Plot.unavailable(name, title, _SCORES)
-    first = 0 if model.ancestors else 1
-    found = []
-    for at in range(max(first, len(model.samples) - COMPARED), len(model.samples)):
+        return Plot.unavailable(*PREDICTIONS, _NO_LATENCY)
+    numbers, measured, means, sds, labels = [], [], [], [], []
+    for at in range(max(1, len(model.samples) - MAX_PREDICTED), len(model.samples)):
         sample = model.samples[at]
-        if sample.latency is None or at == 0:
+        if sample.latency is None:
             continue
-        mean, std = _latency(replace(model, samples=model.samples[:at]), np.array([sample.k]))
-        found.append((at + 1, sample, float(mean[0]), float(std[0])))
-    if not found:
-        return Plot.unavailable(name, title, "Two configurations that held the rate are the least to compare.")
-    x = tuple(at for at, _, _, _ in found)
-    said = tuple(_measured(operators, sample) for _, sample, _, _ in found)
-    near = sum(abs((s.latency or 0.0) - mean) <= 2 * _read(model, mean, std) for _, s, mean, std in found)
+        mean, sd = _predict(replace(model, samples=model.samples[:at]), np.array([sample.k]))
+        numbers.append(at + 1)
+        measured.append(sample.latency)
+        means.append(float(mean[0]))
+        sds.append(math.hypot(float(sd[0]), float(mean[0]) * model.noise))  # of the latency, and of a measurement
+        labels.append(_label(operators, sample))
+    if not numbers:
+        return Plot.unavailable(*PREDICTIONS, "At least two configurations that kept up with the rate are needed.")
+    accurate = sum(abs(latency - mean) <= 2 * sd for latency, mean, sd in zip(measured, means, sds, strict=True))
+    caption = describe_accurate(accurate, len(numbers)) + " Each prediction uses the trials before it."
+    x = tuple(numbers)
     series = (
-        Series(
-            "expected ± sd",
-            x,
-            tuple(mean * MS for _, _, mean, _ in found),
-            "points",
-            "main",
-            sd=tuple(_read(model, mean, std) * MS for _, _, mean, std in found),
-            said=said,
-        ),
-        Series("measured", x, tuple((s.latency or 0.0) * MS for _, s, _, _ in found), "points", "second", said=said),
+        Series("expected ± sd", x, _ms(means), "points", "main", sd=_ms(sds), labels=tuple(labels)),
+        Series("measured", x, _ms(measured), "points", "second", labels=tuple(labels)),
     )
-    says = (
-        f"{near} of {len(found)} came within two standard deviations ({format_percent(near / len(found))}), each expected"
-        " from what was run before it."
-    )
-    return Plot(
-        name,
-        title,
-        says,
-        Axis("configuration, in the order of their runs", whole=True),
-        Axis("latency (ms)"),
-        series,
-        (Level(model.latency_target * MS, f"target {format_seconds(model.latency_target)}"),),
-    )
+    x_axis = Axis("configuration, in the order of the trials", whole=True)
+    return Plot(*PREDICTIONS, caption, x_axis, Axis("latency (ms)"), series, (_target(model),))
 
 
-def _along(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int], i: int) -> NDArray[np.int64]:
-    """From the floor to P_max."""
+def _ms(seconds: Sequence[float]) -> tuple[float, ...]:
+    return tuple(each * MS for each in seconds)
+
+
+def _target(model: BenefitModel) -> Level:
+    return Level(model.latency_target * MS, f"target {format_seconds(model.latency_target)}")
+
+
+def _slice(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int], i: int) -> NDArray[np.int64]:
+    """Return configurations from the floor to P_max of operator i, shape (points, operators)."""
     low, high = model.floor[i], model.p_max[i]
-    places = np.unique(np.linspace(low, high, min(PLACES, high - low + 1)).round().astype(np.int64))
-    at = [centre[operator] for operator in operators]
-    ks = np.tile(np.clip(np.array(at, dtype=np.int64), model.floor, model.p_max), (len(places), 1))
-    ks[:, i] = places
+    values = np.unique(np.linspace(low, high, min(MAX_SLICE_POINTS, high - low + 1)).round().astype(np.int64))
+    point = np.array([centre[operator] for operator in operators], dtype=np.int64)
+    ks = np.tile(np.clip(point, model.floor, model.p_max), (len(values), 1))
+    ks[:, i] = values
     return ks
 
 
-def _latency(model: BenefitModel, ks: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """In seconds."""
+def _predict(model: BenefitModel, ks: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of the latency in seconds."""
     mean, std = model.log_ratio(ks)
     latency = model.latency_target * np.exp(mean)
     return latency, latency * std
 
 
-def _read(model: BenefitModel, mean: float, std: float) -> float:
-    """The deviation of a reading there: of the latency, and of the reading itself."""
-    return math.hypot(std, mean * model.noise)
-
-
-def _on_slice(sample: ModelSample, operators: Sequence[str], centre: Mapping[str, int], i: int) -> bool:
+def _is_on_slice(sample: ModelSample, operators: Sequence[str], centre: Mapping[str, int], i: int) -> bool:
     return all(sample.k[j] == centre[operator] for j, operator in enumerate(operators) if j != i)
 
 
-def _measured(operators: Sequence[str], sample: ModelSample) -> str:
+def _label(operators: Sequence[str], sample: ModelSample) -> str:
     k = ", ".join(f"{operator} {n}" for operator, n in zip(operators, sample.k, strict=True))
     windows = "" if sample.windows == 1 else f" in {sample.windows} windows"
     return f"{k}: {format_seconds(sample.latency or 0.0)}{windows}"

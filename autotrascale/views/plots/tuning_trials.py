@@ -1,4 +1,4 @@
-"""A tuning run, evaluation by evaluation: its score against the stop rule, its latency, its instances, its choices."""
+"""The trials of a tuning run: score against the stop rule, latency, instances, and the parallelism by operator."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from autotrascale.plan.formatting import format_amount, format_seconds
 from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Evaluation
 from autotrascale.views.explanation import format_parallelism
-from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series
+from autotrascale.views.plots.plot import MS, Axis, Level, Plot, Role, Series
 
-MS = 1000.0
+SCORES = ("history", "Score and stop threshold")
+LATENCIES = ("latencies", "Latency and target")
+INSTANCES = ("instances", "Instances and floor")
+CHOICES = ("choices", "Parallelism of each trial, by operator")
 _NUMBER = Axis("evaluation", whole=True)
+_FELL_BEHIND = "fell behind"
 
 
 @dataclass(frozen=True)
 class SearchedRun:
-    """What a run is drawn from. `benefit`: what scores are relative to; None before the floor is known."""
+    """The data of a run for its plots. `benefit`: scores relative to the floor; None before the floor is known."""
 
     job: Job
     evaluations: tuple[Evaluation, ...]
     benefit: Benefit | None = None
 
     def score(self, each: Evaluation) -> float | None:
-        """Runs of the floor's search got none when they were made; below the floor there is none."""
+        """Return the score of an evaluation, also of the trials for the floor. Below the floor there is no score."""
         if each.score is not None or self.benefit is None:
             return each.score
         k = self.job.topology.vector(each.parallelism)
@@ -40,115 +44,101 @@ def plot_run(run: SearchedRun) -> list[Plot]:
 
 
 def plot_scores(run: SearchedRun) -> Plot:
-    name, title = "history", "Score against the stop threshold"
     scored = [(each.number, score, each) for each in run.evaluations if (score := run.score(each)) is not None]
     if not scored:
-        return Plot.unavailable(
-            name, title, "No evaluation has a score yet: scores are relative to the floor, which is looked for first."
-        )
+        return Plot.unavailable(*SCORES, "No evaluation has a score yet: the floor is searched first.")
     x = tuple(number for number, _, _ in scored)
-    best = tuple(accumulate((score for _, score, _ in scored), max))
-    series = (
-        Series("best so far", x, best, "steps", "quiet"),
-        Series(
-            "score",
-            x,
-            tuple(score for _, score, _ in scored),
-            "points",
-            said=tuple(describe_evaluation(run.job, each) for _, _, each in scored),
-        ),
-    )
+    scores = tuple(score for _, score, _ in scored)
+    best = tuple(accumulate(scores, max))
+    labels = tuple(describe_evaluation(run.job, each) for _, _, each in scored)
+    series = (Series("best so far", x, best, "steps", "quiet"), Series("score", x, scores, "points", labels=labels))
     levels: tuple[Level, ...] = ()
-    says = f"The best score of {len(scored)} is {best[-1]:.3f}."
+    caption = f"The best of {len(scored)} scores is {best[-1]:.3f}."
     if run.benefit is not None:
         threshold = run.benefit.threshold
         levels = (Level(threshold, f"stop threshold {threshold:.3f}"),)
-        says += f" {threshold:.3f} ends the search, where the target is met and that can be trusted."
-    return Plot(name, title, says, _NUMBER, Axis("benefit score, at most 1"), series, levels)
+        caption += f" The search stops at {threshold:.3f}, if the target is met with enough confidence."
+    return Plot(*SCORES, caption, _NUMBER, Axis("benefit score, at most 1"), series, levels)
 
 
 def plot_latencies(run: SearchedRun) -> Plot:
-    name, title, target = "latencies", "Latency against the target", run.job.target
+    target = run.job.target
     measured = [each for each in run.evaluations if each.latency_seconds is not None]
     if not measured:
-        return Plot.unavailable(name, title, "No evaluation held the rate, so none has a steady latency.")
+        return Plot.unavailable(*LATENCIES, "No evaluation kept up with the rate, so there is no steady latency.")
     limit = target.latency_seconds
     series = tuple(
         Series(
-            what,
-            tuple(each.number for each in these),
-            tuple((each.latency_seconds or 0.0) * MS for each in these),
+            outcome,
+            tuple(each.number for each in evaluations),
+            tuple((each.latency_seconds or 0.0) * MS for each in evaluations),
             "points",
             role,
-            said=tuple(describe_evaluation(run.job, each) for each in these),
+            labels=tuple(describe_evaluation(run.job, each) for each in evaluations),
         )
-        for what, role, these in _by_outcome(run)
-        if what != "did not hold the rate"
+        for outcome, role, evaluations in _by_outcome(run)
+        if outcome != _FELL_BEHIND
     )
     within = sum((each.latency_seconds or math.inf) <= limit for each in measured)
-    fell = len(run.evaluations) - len(measured)
-    says = f"{within} of {len(measured)} readings are within {format_seconds(limit)}."
-    says += f" {fell} more did not hold the rate and {'has' if fell == 1 else 'have'} none." if fell else ""
+    fell_behind = len(run.evaluations) - len(measured)
+    caption = f"{within} of {len(measured)} latencies are within {format_seconds(limit)}."
+    caption += f" {fell_behind} more evaluations fell behind and have no latency." if fell_behind else ""
     level = Level(limit * MS, f"target {format_seconds(limit)}")
-    return Plot(name, title, says, _NUMBER, Axis(f"{target.statistic} latency (ms)"), series, (level,))
+    return Plot(*LATENCIES, caption, _NUMBER, Axis(f"{target.statistic} latency (ms)"), series, (level,))
 
 
 def plot_instances(run: SearchedRun) -> Plot:
-    name, title = "instances", "Instances against the floor"
     if not run.evaluations:
-        return Plot.unavailable(name, title, "Nothing was run yet.")
+        return Plot.unavailable(*INSTANCES, "No trial is finished yet.")
     x = tuple(each.number for each in run.evaluations)
-    series = Series(
-        "instances",
-        x,
-        tuple(sum(each.parallelism.values()) for each in run.evaluations),
-        "bars",
-        said=tuple(describe_evaluation(run.job, each) for each in run.evaluations),
-    )
+    totals = tuple(sum(each.parallelism.values()) for each in run.evaluations)
+    labels = tuple(describe_evaluation(run.job, each) for each in run.evaluations)
+    series = Series("instances", x, totals, "bars", labels=labels)
     levels = []
-    says = "The floor is not known yet."
+    caption = "The floor is not known yet."
     if run.benefit is not None:
         floor, least = run.job.topology.named(run.benefit.floor), sum(run.benefit.floor)
         most = least * (1 + run.benefit.over_allocation)
         levels += [Level(least, f"floor {least}"), Level(most, f"stop rule allows about {format_amount(most)}")]
-        says = f"The floor, the least that holds the rate, is {format_parallelism(floor)}."
-    return Plot(name, title, says, _NUMBER, Axis("instances, all operators", whole=True), (series,), tuple(levels))
+        caption = f"The floor, the least that sustains the rate, is {format_parallelism(floor)}."
+    return Plot(*INSTANCES, caption, _NUMBER, Axis("instances, all operators", whole=True), (series,), tuple(levels))
 
 
 def plot_choices(run: SearchedRun) -> Plot:
-    """Parallel coordinates: a line for each evaluation across the operators, all in instances."""
-    name, title, names = "choices", "What was tried, operator by operator", tuple(run.job.topology)
+    """Return parallel coordinates: one line for each evaluation across the operators, in instances."""
+    names = tuple(run.job.topology)
     if len(names) < 2:
-        return Plot.unavailable(name, title, "This job has one operator: the plot above shows all of it.")
+        return Plot.unavailable(*CHOICES, "This job has one operator: the plot of instances shows its parallelism.")
     if not run.evaluations:
-        return Plot.unavailable(name, title, "Nothing was run yet.")
+        return Plot.unavailable(*CHOICES, "No trial is finished yet.")
     series = []
-    for what, role, these in _by_outcome(run):
+    for outcome, role, evaluations in _by_outcome(run):
         x: list[float | str] = []
         y: list[float | None] = []
-        said: list[str] = []
-        for each in these:  # a gap between one line and the next
+        labels: list[str] = []
+        for each in evaluations:  # the value None separates two lines
             x += [*names, names[-1]]
             y += [*(each.parallelism[operator] for operator in names), None]
-            said += [describe_evaluation(run.job, each)] * (len(names) + 1)
-        series.append(Series(what, tuple(x), tuple(y), "line", role, said=tuple(said)))
-    says = "Each line is one evaluation; lines that touch share a choice."
-    return Plot(name, title, says, Axis("", "names"), Axis("instances", whole=True), tuple(series))
+            labels += [describe_evaluation(run.job, each)] * (len(names) + 1)
+        series.append(Series(outcome, tuple(x), tuple(y), "line", role, labels=tuple(labels)))
+    caption = "Each line is one evaluation. Lines meet where two evaluations have the same parallelism."
+    return Plot(*CHOICES, caption, Axis("", "names"), Axis("instances", whole=True), tuple(series))
 
 
 def describe_evaluation(job: Job, each: Evaluation) -> str:
-    found = (
+    result = (
         each.verdict.value.replace("-", " ") if each.latency_seconds is None else format_seconds(each.latency_seconds)
     )
-    return f"{each.number} ({each.phase}): {format_parallelism(each.parallelism)}: {found} of {format_seconds(job.target.latency_seconds)}"
+    head = f"{each.number} ({each.phase}): {format_parallelism(each.parallelism)}"
+    return f"{head}: {result}, target {format_seconds(job.target.latency_seconds)}"
 
 
 def _by_outcome(run: SearchedRun) -> list[tuple[str, Role, list[Evaluation]]]:
     limit = run.job.target.latency_seconds
     groups: list[tuple[str, Role, list[Evaluation]]] = [
-        ("within the target", "good", []),
-        ("beyond the target", "bad", []),
-        ("did not hold the rate", "quiet", []),
+        ("target met", "good", []),
+        ("target missed", "bad", []),
+        (_FELL_BEHIND, "quiet", []),
     ]
     for each in run.evaluations:
         latency = each.latency_seconds

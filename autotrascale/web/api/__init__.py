@@ -1,1 +1,1 @@
-"""The verbs of the command line over HTTP: FastAPI's application, and what it answers from."""
+"""The HTTP API: the verbs of the command line as routes under /v1."""

@@ -1,13 +1,13 @@
-"""How long a client may take, and how many may be connected: what a web server must hold before any request is whole.
+"""Limits on connections: how long a client may take, and how many clients may be connected.
 
-    a client that …                          is answered 408 and let go after
-    connects and says nothing, or half       `head_seconds`
-    sends a body bit by bit                  `body_seconds`
-    does not read its answer                 `unread_seconds` (without an answer)
+    client                                     limit             then
+    sends nothing, or half a request head      `head_seconds`    answer 408, close
+    sends a body slowly                        `body_seconds`    answer 408, close
+    does not read its answer                   `unread_seconds`  close
 
-When `most` are connected, the one that has kept the server waiting for longest goes for each that comes: whoever sends
-a whole request at once is answered, however many connections stand idle. Where all are being answered, who comes is
-told to come again (503).
+If more than `max_connections` clients are connected, a new client replaces the client that has kept the server waiting
+longest. So a client that sends a whole request at once is answered, however many idle connections are open. If all
+clients are being answered, the new client gets 503.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 1000
-SPARE_FILES = 200  # of those a process may open: for the store, the runs' pipes, job files
-ACCEPTED_AT_ONCE = 64  # more would keep the loop from its other work
-BACKLOG = 4096  # that may wait for it in the kernel
+SPARE_FILES = 200  # file descriptors that stay free for the store, pipes of runs, job files
+ACCEPTED_AT_ONCE = 64  # more would block the event loop for too long
+BACKLOG = 4096  # connections that wait in the kernel
 
-_IDLE_SECONDS = 60  # between two requests of one connection
-_STREAMS_SECONDS = 5  # that open answers are given at the end
-_LINGER_SECONDS = 2.0  # for the last words to a client that is let go
+_IDLE_SECONDS = 60  # between two requests on one connection
+_SHUTDOWN_SECONDS = 5  # for open answers at shutdown
+_LINGER_SECONDS = 2.0  # for the last answer to a client that is disconnected
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,20 @@ class ConnectionLimits:
     head_seconds: float = 10.0
     body_seconds: float = 20.0
     unread_seconds: float = 30.0
-    most: int = MAX_CONNECTIONS
+    max_connections: int = MAX_CONNECTIONS
 
     @classmethod
     def of_this_process(cls) -> ConnectionLimits:
-        """As many connections as it may open files for."""
+        """Return limits for the number of files that this process may open."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return cls() if files == resource.RLIM_INFINITY else cls(most=max(8, min(MAX_CONNECTIONS, files - SPARE_FILES)))
+        if files == resource.RLIM_INFINITY:
+            return cls()
+        return cls(max_connections=max(8, min(MAX_CONNECTIONS, files - SPARE_FILES)))
 
 
 def configure_server(app: ASGIApp, limits: ConnectionLimits) -> Config:
-    """A server of its own: its connections know of each other."""
-    kind = type("BoundedConnection", (BoundedConnection,), {"limits": limits, "waited_for": {}})
+    """Return the configuration of a server with these limits."""
+    kind = type("LimitedConnection", (BoundedConnection,), {"limits": limits, "pending": {}})  # one dict per server
     return Config(
         app,
         http=kind,
@@ -57,7 +59,7 @@ def configure_server(app: ASGIApp, limits: ConnectionLimits) -> Config:
         access_log=False,
         lifespan="on",
         backlog=ACCEPTED_AT_ONCE,
-        timeout_graceful_shutdown=_STREAMS_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_keep_alive=_IDLE_SECONDS,
         server_header=False,
         proxy_headers=False,
@@ -65,35 +67,35 @@ def configure_server(app: ASGIApp, limits: ConnectionLimits) -> Config:
 
 
 class BoundedConnection(H11Protocol):
-    """One client's. `waited_for`: those whose next request is not whole, the longest first."""
+    """The connection of one client. `pending`: connections whose next request is incomplete, the longest first."""
 
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
-    waited_for: ClassVar[dict[BoundedConnection, None]] = {}
+    pending: ClassVar[dict[BoundedConnection, None]] = {}
     _deadline: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
-    # -- what asyncio calls -------------------------------------------------------------------------------------------
+    # -- called by asyncio --------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.limits.most and not self._made_room():
-            self._last_words(503, "Service Unavailable")
+        if len(self.connections) > self.limits.max_connections and not self._drop_longest_pending():
+            self._disconnect(503, "Service Unavailable")
             return
-        self.waited_for[self] = None
-        self._give(self.limits.head_seconds)
+        self.pending[self] = None
+        self._set_deadline(self.limits.head_seconds)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         if self._deadline is None and self.conn.their_state is h11.IDLE:
-            self._give(self.limits.head_seconds)  # the next request has begun
+            self._set_deadline(self.limits.head_seconds)  # the next request begins
         before = self.conn.their_state
         super().data_received(data)
-        self._look(before)
+        self._update_deadline(before)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._no_longer_waited_for()
-        self._read()
+        self._end_pending()
+        self._cancel_unread()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -102,74 +104,73 @@ class BoundedConnection(H11Protocol):
             self._unread = self.loop.call_later(self.limits.unread_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._read()
+        self._cancel_unread()
         super().resume_writing()
 
-    # -- what uvicorn calls -------------------------------------------------------------------------------------------
+    # -- called by uvicorn --------------------------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
         before = self.conn.their_state
         super().on_response_complete()
         if not self.transport.is_closing():
-            self._look(before)
+            self._update_deadline(before)
 
     def timeout_keep_alive_handler(self) -> None:
         if self.transport.get_write_buffer_size():
-            self.transport.abort()  # closed, it would wait for a client that does not read
+            self.transport.abort()  # closing would wait for a client that does not read
         else:
             super().timeout_keep_alive_handler()
 
     # -- deadlines ----------------------------------------------------------------------------------------------------
 
-    def _look(self, before: object) -> None:
-        """At what is to come: a head, the rest of a body, or nothing until it is answered."""
+    def _update_deadline(self, before: object) -> None:
         now = self.conn.their_state
         if now is h11.SEND_BODY and before is not h11.SEND_BODY:
-            self._give(self.limits.body_seconds)
+            self._set_deadline(self.limits.body_seconds)
         if now in (h11.IDLE, h11.SEND_BODY):
-            self.waited_for.setdefault(self)
+            self.pending.setdefault(self)
         else:
-            self._no_longer_waited_for()
+            self._end_pending()
 
-    def _give(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, self._too_slow)
+        self._deadline = self.loop.call_later(seconds, self._time_out)
 
-    def _no_longer_waited_for(self) -> None:
-        self.waited_for.pop(self, None)
+    def _end_pending(self) -> None:
+        self.pending.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _read(self) -> None:
+    def _cancel_unread(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
 
-    def _too_slow(self) -> None:
+    def _time_out(self) -> None:
         self._deadline = None
-        self._last_words(408, "Request Timeout")
+        self._disconnect(408, "Request Timeout")
 
-    def _last_words(self, status: int, phrase: str) -> None:
-        """The application is told that its client has left, where it was at work for it."""
-        self._no_longer_waited_for()
+    def _disconnect(self, status: int, phrase: str) -> None:
+        """Answer with `status` if no answer has begun, tell the application that the client is gone, and close."""
+        self._end_pending()
         cycle = self.cycle
-        answering = cycle is not None and not cycle.response_complete
-        silent = not cycle.response_started if answering else self.conn.their_state is h11.IDLE
-        if silent and not self.transport.is_closing():
+        is_answering = cycle is not None and not cycle.response_complete
+        can_answer = not cycle.response_started if is_answering else self.conn.their_state is h11.IDLE
+        if can_answer and not self.transport.is_closing():
             self.transport.write(
                 f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode()
             )
-        if answering:
+        if is_answering:
             cycle.disconnected = True
             cycle.message_event.set()
         self.transport.close()
         self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
-    def _made_room(self) -> bool:
-        for longest in self.waited_for:
-            longest._no_longer_waited_for()
+    def _drop_longest_pending(self) -> bool:
+        for longest in self.pending:
+            longest._end_pending()
             longest.transport.abort()
             return True
         return False

@@ -1,7 +1,7 @@
-"""The jobs that may be tuned over HTTP: those of the server's own folder, by the names of their files.
+"""The jobs that can be tuned over HTTP: the job files in the server's folder, by their names.
 
-Job files name Python code, so a client can only choose among them. Each is read when it is asked for, unless it has
-not changed since; one that is broken is reported with its complaint, and keeps none of the others from working.
+Job files name Python code, so that a client can only choose among them. A file is read when it is asked for and has
+changed since. A broken file is listed with its error; the other files stay usable.
 """
 
 from __future__ import annotations
@@ -12,76 +12,81 @@ from pathlib import Path
 from threading import Lock
 
 from autotrascale.app.job_file import JobFile, read_job_file
-from autotrascale.app.tuning_run import read_job_content
+from autotrascale.app.job_file_changes import read_job_content
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.knowledge.run_json import digest_json
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-_SUFFIXES = (".yaml", ".yml", ".json")  # the first wins
+_SUFFIXES = (".yaml", ".yml", ".json")  # of several files with one name, the first suffix wins
 
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A job file, or why it is none."""
+    """A job file, or the reason why it cannot be used. `digest` changes with the file's content."""
 
     name: str
     path: Path
     file: JobFile | None
     problem: str | None
-    digest: str = ""  # of its content, which says whether it has changed
+    digest: str = ""
 
 
 class JobCatalog:
+    """The job files in `folder`. Raises `InputError` if there is no such folder.
+
+    Attributes:
+        counts: numbers of all files and of broken files, as of the last call of `all`.
+    """
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        self._read: dict[Path, tuple[tuple[int, int], CatalogEntry]] = {}
+        self.counts = (0, 0)
+        self._cache: dict[Path, tuple[tuple[int, int], CatalogEntry]] = {}
         self._lock = Lock()
-        self.counted = (0, 0)  # files and broken ones, when they were last looked at
         if not self.folder.is_dir():
-            raise InputError("--configs", "is no folder", seen=str(folder), remedy="name the folder of the job files")
-
-    def names(self) -> list[str]:
-        return sorted(self._paths())
+            raise InputError(
+                "--configs", "is not a folder", seen=str(folder), remedy="give the folder with the job files"
+            )
 
     def all(self) -> list[CatalogEntry]:
-        listed = [self._listed(name, path) for name, path in sorted(self._paths().items())]
-        self.counted = len(listed), sum(1 for each in listed if each.problem)
-        return listed
+        entries = [self._read(name, path) for name, path in sorted(self._paths().items())]
+        self.counts = len(entries), sum(1 for each in entries if each.problem)
+        return entries
 
     def find(self, name: str) -> CatalogEntry | None:
-        """Never by way of a path: a name is looked up among those that are there."""
+        """Return the entry of that name. The name is never used as a path."""
         path = self._paths().get(name)
-        return None if path is None else self._listed(name, path)
+        return None if path is None else self._read(name, path)
 
     def holds(self, path: Path) -> bool:
         return path in self._paths().values()
 
     def _paths(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for suffix in _SUFFIXES:
             for path in self.folder.glob(f"*{suffix}"):
                 if re.fullmatch(NAME_PATTERN, path.stem) and path.is_file():
-                    found.setdefault(path.stem, path)
-        return found
+                    paths.setdefault(path.stem, path)
+        return paths
 
-    def _listed(self, name: str, path: Path) -> CatalogEntry:
+    def _read(self, name: str, path: Path) -> CatalogEntry:
         with self._lock:
             try:
-                seen = path.stat()
+                stat = path.stat()
             except OSError as error:
                 return CatalogEntry(name, path, None, f"{path.name}: cannot be read: {error.strerror}")
-            version = (seen.st_mtime_ns, seen.st_size)
-            known = self._read.get(path)
+            version = (stat.st_mtime_ns, stat.st_size)
+            known = self._cache.get(path)
             if known is None or known[0] != version:
-                known = version, _read(name, path)
-                self._read[path] = known
+                known = version, _parse(name, path)
+                self._cache[path] = known
             return known[1]
 
 
-def _read(name: str, path: Path) -> CatalogEntry:
+def _parse(name: str, path: Path) -> CatalogEntry:
     try:
         return CatalogEntry(name, path, read_job_file(path), None, digest_json(read_job_content(path)))
     except AuTraScaleError as error:
         return CatalogEntry(name, path, None, str(error))
-    except Exception as error:  # a job file loads code of its own: whatever that does is its affair alone
+    except Exception as error:  # the job's own code may raise anything
         return CatalogEntry(name, path, None, f"{path.name}: {type(error).__name__}: {error}")

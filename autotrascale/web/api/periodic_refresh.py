@@ -1,4 +1,4 @@
-"""Files that may change while the server runs, looked at every second by a thread of its own, never by a request."""
+"""A thread that refreshes cached files and journals every second, so that requests never read them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ SECONDS = 1.0
 
 
 class PeriodicRefresh:
-    def __init__(self, looks: Sequence[Callable[[], object]]) -> None:
-        self._looks = looks
+    """Calls each of `actions` every second from a thread of its own. An action that fails is logged."""
+
+    def __init__(self, actions: Sequence[Callable[[], object]]) -> None:
+        self._actions = actions
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._keep_up, name="rereading", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
 
     def open(self) -> None:
-        self._look()
+        self._call_all()
         self._thread.start()
 
     def close(self) -> None:
@@ -25,13 +27,13 @@ class PeriodicRefresh:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _keep_up(self) -> None:
+    def _run(self) -> None:
         while not self._closing.wait(SECONDS):
-            self._look()
+            self._call_all()
 
-    def _look(self) -> None:
-        for look in self._looks:
+    def _call_all(self) -> None:
+        for action in self._actions:
             try:
-                look()
+                action()
             except Exception:
-                server_log.exception("rereading stumbled")
+                server_log.exception("refresh failed")

@@ -1,4 +1,4 @@
-"""Every error as problem details (RFC 9457): what is wrong, where, and what to do about it."""
+"""Errors of the server as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -28,29 +28,31 @@ from autotrascale.domain.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
-MAX_ERRORS = 20  # told of one request
+MAX_ERRORS = 20  # in one answer
 
 
 class FieldError(BaseModel):
-    place: str = Field(description="Which part of the request.", examples=["body.rate"])
+    """One thing that is wrong with a request."""
+
+    place: str = Field(description="Part of the request.", examples=["body.rate"])
     problem: str = Field(examples=["input should be greater than 0"])
 
 
 class ProblemDetails(BaseModel):
-    """RFC 9457. `type` is about:blank: the status says what kind of problem it is, `detail` which."""
+    """RFC 9457. `type` is about:blank, because the status says what kind of problem it is."""
 
     type: str = "about:blank"
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["run 0123456789abcdef0123456789abcdef is not in the store"])
-    errors: list[FieldError] | None = Field(default=None, description="Each thing that is wrong with the request.")
+    errors: list[FieldError] | None = Field(default=None, description="All errors in the request.")
 
 
 _ALWAYS = (400, 401, 403, 413, 421, 422, 500, 503)
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: the errors of a route, and those that any route may give."""
+    """Return the errors of a route for the OpenAPI document: `statuses`, and those that every route may return."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": content}
@@ -59,7 +61,7 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 class ProblemResponse(Response):
-    """ASCII: a request's own characters may come back in it, whatever they were."""
+    """A response with problem details, in ASCII: a request's own characters may come back in `detail`."""
 
     media_type = MEDIA_TYPE
 
@@ -111,4 +113,4 @@ async def _ours(_: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     server_log.warning("request failed", path=request.url.path, error=f"{type(error).__name__}: {error}")
-    return ProblemResponse(500, "this is a mistake of the server's own; its log says more")
+    return ProblemResponse(500, "internal error: the server's log has the details")

@@ -1,4 +1,4 @@
-"""What requests and answers look like. Runs and evaluations are the journal's own types."""
+"""The schemas of requests and answers. Runs, evaluations and loops are the journals' own types."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_SEED = 2**32 - 1
 MAX_POINTS = 1000
 MAX_P_MAX, MAX_OPERATORS = 10_000, 200
 
-PageLimit = Annotated[int, Field(ge=1, le=MAX_LISTED, description="How many at most.")]
-PageCursor = Annotated[str, Field(max_length=200, description="`next_cursor` of the page before.")]
-JobFilter = Annotated[str, Field(max_length=250, description="Only of this job.")]
+PageLimit = Annotated[int, Field(ge=1, le=MAX_LISTED, description="Most entries in the answer.")]
+PageCursor = Annotated[str, Field(max_length=200, description="`next_cursor` of the previous page.")]
+JobFilter = Annotated[str, Field(max_length=250, description="Only entries of this job.")]
 Measure = Annotated[float, Field(ge=checks.SMALLEST, le=checks.LARGEST, allow_inf_nan=False)]
 
 EXAMPLE_SNAPSHOT: Any = {
@@ -51,43 +51,45 @@ EXAMPLE_SNAPSHOT: Any = {
 
 
 class StrictBody(BaseModel):
-    """As strict as a file: "3" is not 3."""
+    """A request body. Types are strict: "3" is not 3."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Budget(StrictBody):
-    total_trials: int | None = Field(default=None, ge=1, le=MAX_TRIALS, description="Trials in all.")
-    max_seconds: Measure | None = Field(default=None, description="No trial begins after so long in all.")
+    total_trials: int | None = Field(default=None, ge=1, le=MAX_TRIALS, description="Most trials in total.")
+    max_seconds: Measure | None = Field(default=None, description="No trial begins after so many seconds in total.")
 
 
 class RunRequest(Budget):
-    """A tuning run. What is left out is as the job file has it."""
+    """A tuning run. Missing fields have the values of the job file."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"job": "wordcount-simulated", "rate": 300000.0, "seed": 1}]}
     )
 
-    job: str = Field(pattern=f"^{NAME_PATTERN}$", description="A name that GET /v1/jobs lists.")
-    engine: Literal["spark", "simulator"] | None = Field(None, description="What runs the job, where it has both.")
-    rate: Measure | None = Field(None, description="Records per second, all sources together.")
+    job: str = Field(pattern=f"^{NAME_PATTERN}$", description="A name from GET /v1/jobs.")
+    engine: Literal["spark", "simulator"] | None = Field(None, description="Engine, for a job file with both.")
+    rate: Measure | None = Field(None, description="Records per second of all sources together.")
     seed: int | None = Field(None, ge=0, le=MAX_SEED)
     warm_start: str = Field(
         "auto",
         pattern=r"^(auto|none|rate-[0-9_]{1,40}|models:/autotrascale\.[^/@]{1,250}/[0-9]{1,9})$",
-        description="`auto`, `none`, `rate-R`, or a stored model of this very job.",
+        description="`auto`, `none`, `rate-R`, or a stored model of this job.",
     )
-    policy: str | None = Field(None, max_length=100, description="Who decides what to run; docs/policies.md has them.")
+    policy: str | None = Field(
+        None, max_length=100, description="Policy that chooses the trials; docs/explanation/policies.md lists them."
+    )
 
 
 class ResumeRequest(Budget):
-    """A wider budget; without one, a run that was interrupted goes on under its own."""
+    """A larger budget. Without one, an interrupted run continues with its own budget."""
 
 
 class DecideRequest(StrictBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"snapshot": EXAMPLE_SNAPSHOT, "policy": "ds2"}]})
 
-    snapshot: dict[str, Any] = Field(description="What was measured of the job; docs/event-logs.md makes them.")
+    snapshot: dict[str, Any] = Field(description="Measurements of a job, as docs/how-to/event-logs.md makes them.")
     policy: str = Field("autrascale", max_length=100)
     latency_target: Measure | None = Field(None, description="Seconds.")
     statistic: Statistic = "mean"
@@ -97,7 +99,7 @@ class DecisionView(BaseModel):
     policy: str
     parallelism: dict[str, int]
     changed: bool
-    reasons: list[dict[str, Any]] = Field(description="Each with `code`, `text`, and the numbers it is made of.")
+    reasons: list[dict[str, Any]] = Field(description="Each with `code`, `text`, and the numbers in the text.")
 
 
 class RunPage(BaseModel):
@@ -125,7 +127,7 @@ class Explanation(BaseModel):
 
 
 class JobView(BaseModel):
-    """A job file. `problem` says why it cannot be used."""
+    """A job file. `problem`: why it cannot be used."""
 
     name: str
     job: str | None = None
@@ -155,8 +157,8 @@ class ModelView(BaseModel):
     simulated: bool | None = None
     operators: list[str] = []
     run_id: str | None = None
-    deprecated: str | None = Field(None, description="Why no run starts from it.")
-    problem: str | None = Field(None, description="Why its tags cannot be read.")
+    deprecated: str | None = Field(None, description="Why no run starts from this model.")
+    problem: str | None = Field(None, description="Why the model's tags cannot be read.")
 
 
 class ModelPage(BaseModel):
@@ -176,7 +178,7 @@ class ModelDetail(ModelView):
     samples: list[SampleView]
 
 
-# The first thing wrong is enough: of a hundred thousand numbers each may be.
+# Fails at the first error: a request may have a hundred thousand wrong numbers.
 Point = Annotated[
     list[Annotated[int, Field(ge=1, le=MAX_INSTANCES)]], Field(min_length=1, max_length=1000, fail_fast=True)
 ]
@@ -192,11 +194,11 @@ class PredictRequest(StrictBody):
 
 class DeprecateRequest(StrictBody):
     why: str = Field("no longer wanted", min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")
-    undo: bool = Field(False, description="It may be started from again.")
+    undo: bool = Field(False, description="Make the model usable again.")
 
 
 class ScorePrediction(BaseModel):
-    """Of the score, which is 1 for a configuration that meets the target on as little as holds the rate."""
+    """Expected benefit scores. A configuration that meets the target with the least parallelism has a score near 1."""
 
     mean: list[float]
     std: list[float]
@@ -207,11 +209,11 @@ class PinRequest(StrictBody):
 
     parallelism: dict[
         Annotated[str, Field(min_length=1, max_length=250)], Annotated[int, Field(ge=1, le=MAX_INSTANCES)]
-    ] = Field(min_length=1, max_length=MAX_OPERATORS, description="Instances of each operator that is named.")
+    ] = Field(min_length=1, max_length=MAX_OPERATORS, description="Instances by operator.")
 
 
 class CommandView(BaseModel):
-    """An order that its loop takes in at its next look."""
+    """A command that the loop reads with its next observation."""
 
     job: str
     number: int
@@ -227,16 +229,16 @@ class LoopPage(BaseModel):
 
 
 class SizeAction(BaseModel):
-    """One line of the action log. Those of one change have the same number."""
+    """One entry of the log of size changes. All entries about one change have the same number."""
 
     number: int
     what: SizeChangeStage
-    at: float = Field(description="Seconds of Unix time.")
-    policy: str = Field(description="Which of Sage's.")
-    resource: Resource = Field(description="That it is about. Memory beside the heap may be given back with the heap.")
-    before: dict[str, int] = Field(description="Heap and memory beside it in megabytes, cores, executors.")
+    at: float = Field(description="Unix time in seconds.")
+    policy: str = Field(description="Policy of Sage that asked for the change.")
+    resource: Resource = Field(description="Resource that the policy is about. Other memory may change with the heap.")
+    before: dict[str, int] = Field(description="Heap and other memory in megabytes, cores, executors.")
     after: dict[str, int]
-    reason: dict[str, Any] = Field(description="`code`, `text`, and the numbers it is made of.")
+    reason: dict[str, Any] = Field(description="`code`, `text`, and the numbers in the text.")
 
 
 class SizeActionPage(BaseModel):
@@ -246,7 +248,7 @@ class SizeActionPage(BaseModel):
 
 class ApplicationView(BaseModel):
     application: str
-    last: SizeAction = Field(description="What was done to it last.")
+    last: SizeAction = Field(description="The last entry of its log.")
 
 
 class ApplicationPage(BaseModel):
@@ -255,29 +257,29 @@ class ApplicationPage(BaseModel):
 
 
 class LoopHealth(BaseModel):
-    """Of a control loop that runs now, and keeps its journal beside this store."""
+    """The health of a running control loop."""
 
     job: str
     session: str
-    advises: bool = Field(description="It only says what it would do.")
+    advises: bool = Field(description="The loop only advises.")
     state: LoopMode
-    written_seconds_ago: float = Field(description="Since its last look was written down.")
-    measured_seconds_ago: float | None = Field(description="Age of the newest metrics that it believed.")
-    decided_seconds_ago: float | None = Field(description="Since it last could decide.")
+    written_seconds_ago: float = Field(description="Age of the last observation.")
+    measured_seconds_ago: float | None = Field(description="Age of the newest metrics that passed the checks.")
+    decided_seconds_ago: float | None = Field(description="Time since the last decision.")
     looks: int
-    held_in_a_row: int = Field(description="Looks up to now that could not be decided on.")
-    holds_for: str | None = Field(description="Why the last of them was not: its code.")
-    target_met: bool | None = Field(description="Whether the latency was within the target when it was last measured.")
+    held_in_a_row: int = Field(description="Observations since the last decision, none of which allowed a decision.")
+    holds_for: str | None = Field(description="Reason code of the last of them.")
+    target_met: bool | None = Field(description="Whether the last measured latency is within the target.")
 
 
 class Health(BaseModel):
     status: Literal["ok", "failing"]
     problems: list[str]
     store_reachable: bool
-    store_seconds_ago: float | None = Field(description="Since the store last answered.")
-    queue_seconds_ago: float = Field(description="Since the queue was last looked at.")
-    evaluation_seconds_ago: float | None = Field(description="Since an evaluation was last seen to finish.")
-    heartbeat_seconds_ago: float | None = Field(description="Of the running run that has been silent longest.")
+    store_seconds_ago: float | None = Field(description="Time since the store answered.")
+    queue_seconds_ago: float = Field(description="Time since the queue was checked.")
+    evaluation_seconds_ago: float | None = Field(description="Time since an evaluation finished.")
+    heartbeat_seconds_ago: float | None = Field(description="Longest silence of a running tuning run.")
     queued: int
     running: int
     jobs: int

@@ -1,8 +1,7 @@
-"""What the application holds while it runs, and how routes get at it."""
+"""The objects that the server holds while it runs, and their injection into routes."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
@@ -12,51 +11,68 @@ import anyio.to_thread
 from fastapi import Depends, HTTPException, Path, Request
 
 from autotrascale.app.run_queue.supervisor import RunQueue
+from autotrascale.app.stores import open_decisions
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.knowledge.model_library import ModelLibrary
 from autotrascale.knowledge.run_history import RunSummary
 from autotrascale.web.api.guard import ASKED_BY
 from autotrascale.web.api.job_catalog import JobCatalog
+from autotrascale.web.api.loop_board import LoopBoard
 from autotrascale.web.api.prometheus import ServerMetrics
 from autotrascale.web.api.run_cache import RunCache
 from autotrascale.web.api.run_index import RunIndex
 
 T = TypeVar("T")
 
-THREADS = 8  # that may wait for the store at a time
+THREADS = 8  # for requests that wait for the store
 MAX_STREAMS = 200
-PARALLEL_COMPUTATIONS = 2  # decisions, explanations, predictions: a computation keeps the others waiting
-MAX_WAITING_COMPUTATIONS = 50  # that may wait for their turn
+PARALLEL_COMPUTATIONS = 2  # decisions, explanations, predictions: each blocks the interpreter for others
+MAX_WAITING_COMPUTATIONS = 50
 
 
 @dataclass
 class ServerState:
+    """The store, and the parts of the server that answer from it.
+
+    Attributes:
+        closing: set at shutdown, so that open streams end.
+        streams: number of open event streams.
+        computing: number of computations that run or wait.
+    """
+
     store: MlflowStore
     catalog: JobCatalog
     queue: RunQueue
     index: RunIndex
-    journals: RunCache
+    runs: RunCache
+    loops: LoopBoard
     metrics: ServerMetrics = field(default_factory=ServerMetrics)
-    closing: bool = False  # streams end, so that the server can
+    closing: bool = False
     streams: int = 0
-    computing: int = 0  # under way, or waiting for it
-    began: float = field(default_factory=time.monotonic)
-    _turns: anyio.CapacityLimiter | None = None
+    computing: int = 0
+    _computation_limit: anyio.CapacityLimiter | None = None
 
     @classmethod
     def of(
         cls, store: MlflowStore, catalog: JobCatalog, server: str, parallel_runs: int = 1, limit: int = 100
     ) -> ServerState:
+        """Return the state of a server.
+
+        Args:
+            server: name under which the server's runs are stored.
+            parallel_runs: tuning runs that run at the same time.
+            limit: tuning runs that may wait.
+        """
         index = RunIndex(store)
         queue = RunQueue(store, server, parallel_runs, limit, changed=index.put)
-        return cls(store, catalog, queue, index, RunCache(store))
+        return cls(store, catalog, queue, index, RunCache(store), LoopBoard(open_decisions(store)))
 
     @property
     def library(self) -> ModelLibrary:
         return ModelLibrary(self.store)
 
     def open(self) -> None:
-        """Reads the store, and carries on what an earlier server left."""
+        """Read the store, and continue the runs that an earlier server left."""
         self.index.open()
         self.queue.open()
 
@@ -69,24 +85,27 @@ class ServerState:
         return await anyio.to_thread.run_sync(action)
 
     async def compute(self, action: Callable[[], T]) -> T:
-        """In a thread of its own kind: what computes takes none of those that others wait for."""
+        """Run a computation in a thread outside the pool that waits for the store.
+
+        Raises `HTTPException` 503 if too many computations wait.
+        """
         if self.computing >= MAX_WAITING_COMPUTATIONS:
             raise HTTPException(503, f"{MAX_WAITING_COMPUTATIONS} computations wait already", {"Retry-After": "5"})
-        self._turns = self._turns or anyio.CapacityLimiter(PARALLEL_COMPUTATIONS)
+        self._computation_limit = self._computation_limit or anyio.CapacityLimiter(PARALLEL_COMPUTATIONS)
         self.computing += 1
         try:
-            return await anyio.to_thread.run_sync(action, limiter=self._turns)
+            return await anyio.to_thread.run_sync(action, limiter=self._computation_limit)
         finally:
             self.computing -= 1
 
 
 async def get_server_state(request: Request) -> ServerState:
-    found: ServerState = request.app.state.service
-    return found
+    state: ServerState = request.app.state.service
+    return state
 
 
 async def get_requested_by(request: Request) -> str:
-    """For the journal: whose token it was, and from where."""
+    """Return the client's name and address, as they are stored with a request."""
     return str(request.scope[ASKED_BY])
 
 
@@ -96,11 +115,11 @@ RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="A run's id.",
 
 
 async def get_run(run_id: RunId, state: ServerStateDep) -> RunSummary:
-    """From memory in most cases, which is worth no thread."""
-    found = state.index.known(run_id) or await state.in_thread(lambda: state.index.get(run_id))
-    if found is None:
+    """Return a run, in most cases from memory. Raises `HTTPException` 404."""
+    run = state.index.known(run_id) or await state.in_thread(lambda: state.index.get(run_id))
+    if run is None:
         raise HTTPException(404, f"run {run_id} is not in the store")
-    return found
+    return run
 
 
 RunDep = Annotated[RunSummary, Depends(get_run)]

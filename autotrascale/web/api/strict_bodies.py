@@ -1,5 +1,4 @@
-"""What a request brings with it, as strict as a file: no key twice, no number that nothing is measured in, and bounded
-in values and depth before anything is made of them."""
+"""Request bodies, as strict as files: no key twice, no number outside the measurable range, bounded size and depth."""
 
 from __future__ import annotations
 
@@ -15,25 +14,25 @@ from autotrascale.validation import parse_json
 from autotrascale.web.api.server_state import ServerState
 
 MAX_VALUES = 50_000
-LARGE_BODY_BYTES = 16_384  # bytes; what is read of more is read in a thread
-MAX_KEYS = 50  # of a body itself: no request has as many, and each that is unknown becomes a complaint
+LARGE_BODY_BYTES = 16_384  # larger bodies are parsed in a thread
+MAX_KEYS = 50  # at the top level; each unknown key would become an error of its own
 
 
-class _Strict(Request):
+class _StrictRequest(Request):
     async def json(self) -> Any:
-        """Whatever is raised here that is no answer already, FastAPI answers with nothing but 400."""
+        """Return the parsed body. Raises `HTTPException` 422; FastAPI answers any other error with a bare 400."""
         try:
             body = await self.body()
             if len(body) < LARGE_BODY_BYTES:
-                found = _parse(body)
+                data = _parse(body)
             else:
                 state: ServerState = self.app.state.service
-                found = await state.compute(lambda: _parse(body))
+                data = await state.compute(lambda: _parse(body))
         except InputError as error:
             raise HTTPException(422, str(error)) from None
-        if isinstance(found, dict) and len(found) > MAX_KEYS:
-            raise HTTPException(422, f"body: has {len(found)} keys, and no request has more than {MAX_KEYS}")
-        return found
+        if isinstance(data, dict) and len(data) > MAX_KEYS:
+            raise HTTPException(422, f"body: has {len(data)} keys, at most {MAX_KEYS} are allowed")
+        return data
 
 
 def _parse(body: bytes) -> object:
@@ -41,10 +40,12 @@ def _parse(body: bytes) -> object:
 
 
 class StrictRoute(APIRoute):
+    """A route whose body is parsed strictly."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
-        async def strict(request: Request) -> Response:
-            return await handler(_Strict(request.scope, request.receive))
+        async def handle(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
 
-        return strict
+        return handle

@@ -1,12 +1,12 @@
-"""The tokens that let a client in, and whose they are. The file is read again while the server runs:
+"""Access tokens and the names of their owners. The token file is read again while the server runs:
 
-    # alice's next one is added first, and the old one is removed when all of hers are changed
+    # to change a token, add the new one first and remove the old one when no client uses it
     alice 9f2c…
     alice 51d0…
     77ab…
 
-One token on each line, a name before it where there are several clients. A file that cannot be used any more is said
-once, and the tokens of before stay good.
+A line has a token, with a name before it if there are several clients. If the file becomes unusable, the server says so
+once and keeps the tokens that it has read before.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from autotrascale.domain.errors import InputError
 from autotrascale.validation import read_text
 
 VARIABLE = environment_variables.TOKEN
-MIN_TOKEN_LENGTH = 16  # characters
+MIN_TOKEN_LENGTH = 16
 MAX_FILE_BYTES = 100_000
-UNNAMED = "the token"
+UNNAMED = "the token"  # as the owner of a token without a name
 
 _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 class Tokens:
-    """Kept as digests, so that no dump of this process' state shows them."""
+    """The tokens as digests, so that no dump of this process shows them."""
 
     def __init__(self, known: dict[bytes, str], path: Path | None = None) -> None:
         self._known, self._path, self._problem = known, path, ""
@@ -42,7 +42,7 @@ class Tokens:
         return cls({_digest(token.encode()): UNNAMED for token in tokens})
 
     def owner(self, given: bytes) -> str | None:
-        """Whose it is. All are compared, whichever fits."""
+        """Return the owner of a token, or None. Takes the same time for every token."""
         digest, found = _digest(given), None
         for known, name in self._known.items():
             if hmac.compare_digest(known, digest):
@@ -57,17 +57,20 @@ class Tokens:
         except InputError as error:
             known, problem = self._known, str(error)
         if problem and problem != self._problem:
-            server_log.warning("token file cannot be used: the tokens of before stay good", why=problem)
+            server_log.warning("token file cannot be used: the earlier tokens stay valid", why=problem)
         elif known != self._known:
-            server_log.info("tokens read again", count=len(known))
+            server_log.info("tokens changed", count=len(known))
         self._known, self._problem = known, problem
 
 
 def read_tokens(path: Path | None) -> Tokens | None:
-    """From a file or the environment: a command line can be read by everybody on the machine."""
+    """Return the tokens of a file, or of the environment variable; None if there are none.
+
+    There is no command-line option: every user of the machine can read command lines.
+    """
     if path is not None:
         return Tokens(_read(path), path)
-    text = os.environ.pop(VARIABLE, "")  # the runs are not to inherit it
+    text = os.environ.pop(VARIABLE, "")  # tuning processes shall not inherit it
     return Tokens(_parse(text, VARIABLE)) if text else None
 
 
@@ -76,13 +79,13 @@ def _read(path: Path) -> dict[bytes, str]:
         text = read_text(path, MAX_FILE_BYTES)
     except InputError as error:
         raise InputError(
-            str(path), f"cannot be read as a token: it {error.problem}", remedy="write one line of ASCII to it"
+            str(path), f"cannot be read as a token file: it {error.problem}", remedy="write one line of ASCII to it"
         ) from None
     return _parse(text, str(path))
 
 
 def _parse(text: str, place: str) -> dict[bytes, str]:
-    """Nothing of what a line holds is shown: it may be a token with a slip in it."""
+    """Return owners by digest. Errors never show a line's content: it may be a mistyped token."""
     known: dict[bytes, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
@@ -98,7 +101,7 @@ def _parse(text: str, place: str) -> dict[bytes, str]:
         if name != UNNAMED and not _NAME.fullmatch(name):
             raise InputError(
                 f"{place}:{number}",
-                "names nobody in letters, digits, dots, dashes, underscores",
+                "has a name with characters other than letters, digits, dots, dashes, underscores",
                 remedy="write NAME TOKEN",
             )
         known[_digest(token.encode())] = name

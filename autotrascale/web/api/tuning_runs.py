@@ -1,4 +1,4 @@
-"""Runs: ask for one, list them, look at one, end it, go on with it."""
+"""/v1/runs: submit tuning runs, list and show them, cancel and resume them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from autotrascale.app.job_file import JobFile
 from autotrascale.app.run_queue import server_log
 from autotrascale.app.run_queue.run_requests import QueueRequest
 from autotrascale.domain.errors import InputError
-from autotrascale.knowledge import requested_by, run_history
+from autotrascale.knowledge import requested_by, run_history, tags
 from autotrascale.knowledge.model_library import registered_model_name
-from autotrascale.knowledge.run_history import RunState as RunState
-from autotrascale.knowledge.run_history import RunSummary
-from autotrascale.plan.policies import OURS
+from autotrascale.knowledge.run_history import RunState, RunSummary
+from autotrascale.plan.policies.registry import OURS
 from autotrascale.views.explanation import explain_operators
-from autotrascale.views.verdict import summarize_outcome as in_words
+from autotrascale.views.verdict import summarize_outcome
 from autotrascale.web.api import schemas
 from autotrascale.web.api.job_catalog import CatalogEntry
+from autotrascale.web.api.paging import CursorQuery, LimitQuery
 from autotrascale.web.api.problem_details import error_responses
 from autotrascale.web.api.schemas import EvaluationPage, Explanation, ResumeRequest, RunPage, RunRequest
 from autotrascale.web.api.server_state import RequestedBy, RunDep, ServerState, ServerStateDep
@@ -28,13 +28,13 @@ from autotrascale.web.api.strict_bodies import StrictRoute
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=StrictRoute)
 
-Key = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         min_length=1,
         max_length=255,
-        description="The same key and body name the same run, however often they are sent.",
+        description="Requests with the same key and body start one run.",
     ),
 ]
 
@@ -42,123 +42,127 @@ Key = Annotated[
 @router.post(
     "",
     status_code=202,
-    summary="Ask for a tuning run",
+    summary="Start a tuning run",
     responses={
         **error_responses(404),
-        200: {"model": RunSummary, "description": "It was asked for before, with this Idempotency-Key."},
+        200: {"model": RunSummary, "description": "A run with this Idempotency-Key exists already."},
     },
 )
 def submit(
-    asked: RunRequest, state: ServerStateDep, who: RequestedBy, response: Response, idempotency_key: Key = None
+    body: RunRequest,
+    state: ServerStateDep,
+    who: RequestedBy,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
 ) -> RunSummary:
-    """It is kept before it is answered: a server that dies runs it after its next start."""
-    listed, file = _job(state, asked.job)
+    """The run is stored before the answer. A server that dies starts the run after its own next start."""
+    entry, file = _find_job(state, body.job)
     request = QueueRequest(
-        str(listed.path),
-        file.engine_name(asked.engine),
-        asked.rate,
-        asked.total_trials,
-        asked.max_seconds,
-        asked.seed,
-        asked.warm_start,
+        str(entry.path),
+        file.choose_engine(body.engine),
+        body.rate,
+        body.total_trials,
+        body.max_seconds,
+        body.seed,
+        body.warm_start,
         who,
-        asked.policy,
+        body.policy,
     )
-    _check(request, file)
-    body = json.dumps(asked.model_dump(), sort_keys=True)
-    run, new = state.queue.submit(request, file, listed.digest, idempotency_key, body)
-    if new:
-        server_log.info("asked", who=who, what="start", run=run.info.run_id)
+    _check_request(request, file)
+    text = json.dumps(body.model_dump(), sort_keys=True)
+    run, is_new = state.queue.submit(request, file, entry.digest, idempotency_key, text)
+    if is_new:
+        server_log.info("request", who=who, what="start", run=run.info.run_id)
     else:
         response.status_code = 200
     response.headers["Location"] = f"/v1/runs/{run.info.run_id}"
-    return _summary(state, run)
+    return _summarise(state, run)
 
 
 @router.get("", summary="List the runs, the latest first", responses=error_responses())
-async def ls(
+async def list_runs(
     state: ServerStateDep,
     job: Annotated[schemas.JobFilter | None, Query()] = None,
     status: Annotated[RunState | None, Query()] = None,
-    limit: Annotated[schemas.PageLimit, Query()] = 20,
-    cursor: Annotated[schemas.PageCursor | None, Query()] = None,
+    limit: LimitQuery = 20,
+    cursor: CursorQuery = None,
 ) -> RunPage:
-    found, more = state.index.page(job, status, cursor, limit)
-    runs = [state.index.known(run_id) for run_id in found]
+    run_ids, more = state.index.page(job, status, cursor, limit)
+    runs = [state.index.known(run_id) for run_id in run_ids]
     if None in runs:
-        runs = await state.in_thread(lambda: [state.index.get(run_id) for run_id in found])
+        runs = await state.in_thread(lambda: [state.index.get(run_id) for run_id in run_ids])
     return RunPage.model_construct(runs=[run for run in runs if run is not None], next_cursor=more)
 
 
 @router.get("/{run_id}", summary="Show a run", responses=error_responses(404))
-async def show(run: RunDep) -> RunSummary:
+async def show_run(run: RunDep) -> RunSummary:
     return run
 
 
-@router.get("/{run_id}/evaluations", summary="What a run has measured", responses=error_responses(404))
-def evaluations(
+@router.get("/{run_id}/evaluations", summary="List the evaluations of a run", responses=error_responses(404))
+def list_evaluations(
     run: RunDep,
     state: ServerStateDep,
-    after: Annotated[int, Query(ge=0, le=schemas.MAX_TRIALS, description="Only those of a higher number.")] = 0,
-    limit: Annotated[schemas.PageLimit, Query()] = schemas.MAX_LISTED,
+    after: Annotated[int, Query(ge=0, le=schemas.MAX_TRIALS, description="Only evaluations with a higher number.")] = 0,
+    limit: LimitQuery = schemas.MAX_LISTED,
 ) -> EvaluationPage:
-    left = [each for each in state.journals.evaluations(run) if each.number > after]
+    left = [each for each in state.runs.evaluations(run) if each.number > after]
     more = left[limit - 1].number if len(left) > limit else None
     return EvaluationPage.model_construct(evaluations=left[:limit], next_after=more)
 
 
-@router.get("/{run_id}/explanation", summary="Why this parallelism", responses=error_responses(404, 409))
-async def explanation(run: RunDep, state: ServerStateDep) -> Explanation:
+@router.get("/{run_id}/explanation", summary="Explain the chosen parallelism", responses=error_responses(404, 409))
+async def explain(run: RunDep, state: ServerStateDep) -> Explanation:
     if not run.evaluations:
-        raise HTTPException(409, f"run {run.run_id} has no finished evaluation yet to explain it by")
-    return await state.compute(lambda: state.journals.kept("explanation", run, lambda: _explain(state, run.run_id)))
+        raise HTTPException(409, f"run {run.run_id} has no finished evaluation yet")
+    return await state.compute(lambda: state.runs.get("explanation", run, lambda: _explain(state, run.run_id)))
 
 
-@router.post("/{run_id}/cancel", status_code=202, summary="End a run", responses=error_responses(404, 409))
+@router.post("/{run_id}/cancel", status_code=202, summary="Cancel a run", responses=error_responses(404, 409))
 def cancel(run: RunDep, state: ServerStateDep, who: RequestedBy) -> RunSummary:
-    """At once when it waits, else before its next trial. It can be resumed."""
+    """A waiting run ends at once, a running run before its next trial. Cancelled runs can be resumed."""
     try:
         cancelled = state.queue.cancel(run.run_id)
     except InputError as error:
         raise HTTPException(409, str(error)) from None
-    return _noted(state, cancelled, who, "cancel")
+    return _record_request(state, cancelled, who, "cancel")
 
 
-@router.post("/{run_id}/resume", status_code=202, summary="Go on with a run", responses=error_responses(404, 409))
+@router.post("/{run_id}/resume", status_code=202, summary="Resume a run", responses=error_responses(404, 409))
 def resume(
-    run: RunDep, state: ServerStateDep, who: RequestedBy, asked: Annotated[ResumeRequest | None, Body()] = None
+    run: RunDep, state: ServerStateDep, who: RequestedBy, body: Annotated[ResumeRequest | None, Body()] = None
 ) -> RunSummary:
-    """After its last finished evaluation: one that was interrupted, or whose budget was too small."""
-    budget = asked or ResumeRequest()
+    """Continue an interrupted run, or a run with a larger budget, after its last finished evaluation."""
+    budget = body or ResumeRequest()
     try:
-        path, engine = _started_from(state, run)
+        path, engine = _find_start(state, run)
         request = QueueRequest(str(path), engine, total_trials=budget.total_trials, max_seconds=budget.max_seconds)
         resumed = state.queue.resume(run.run_id, request)
     except InputError as error:
         raise HTTPException(409, str(error)) from None
-    return _noted(state, resumed, who, "resume")
+    return _record_request(state, resumed, who, "resume")
 
 
-def _job(state: ServerState, name: str) -> tuple[CatalogEntry, JobFile]:
-    listed = state.catalog.find(name)
-    if listed is None:
-        raise HTTPException(404, f"job {name} is none of this server's: GET /v1/jobs lists them")
-    if listed.file is None:
-        raise InputError("body.job", f"has a job file that cannot be used: {listed.problem}", remedy="correct the file")
-    return listed, listed.file
+def _find_job(state: ServerState, name: str) -> tuple[CatalogEntry, JobFile]:
+    entry = state.catalog.find(name)
+    if entry is None:
+        raise HTTPException(404, f"job {name} is unknown to this server: GET /v1/jobs lists its jobs")
+    if entry.file is None:
+        raise InputError("body.job", f"has a job file that cannot be used: {entry.problem}", remedy="correct the file")
+    return entry, entry.file
 
 
-def _check(request: QueueRequest, file: JobFile) -> None:
-    """What the worker would refuse is refused now."""
+def _check_request(request: QueueRequest, file: JobFile) -> None:
+    """Raise the `InputError` that the worker process would raise later."""
     request.settings(file)
     try:
-        policy = file.policy_named(request.policy)
+        policy = file.choose_policy(request.policy)
     except InputError as error:
-        raise error.under("body.") from None
+        raise error.with_prefix("body.") from None
     if policy.name != OURS and request.warm_start not in ("auto", "none"):
         raise InputError(
             "body.warm_start",
-            f"is for the policy {OURS}: {policy.name} starts from no model",
+            f"works with the policy {OURS} only: {policy.name} starts from no model",
             seen=request.warm_start,
             remedy="leave it out",
         )
@@ -171,18 +175,18 @@ def _check(request: QueueRequest, file: JobFile) -> None:
             remedy=f"use auto, none, rate-R or {own}VERSION",
         )
     if request.rate is None and sum(file.source_rates.values()) == 0:
-        raise InputError("body.rate", "is missing, and the job file's own rate is zero", remedy="give one")
+        raise InputError("body.rate", "is missing, and the job file's own rate is zero", remedy="give a rate")
 
 
-def _started_from(state: ServerState, run: RunSummary) -> tuple[Path, Any]:
-    """Only what was started from one of this server's own job files is run by it."""
-    found = run_history.find_run(state.store, run.run_id)
+def _find_start(state: ServerState, run: RunSummary) -> tuple[Path, Any]:
+    """Return job file and engine of a run. Raises `InputError` if the file is not one of this server's."""
+    stored = run_history.find_run(state.store, run.run_id)
     try:
         opening = run_history.read_opening(state.store, run.run_id)
     except InputError:
-        if not found.data.tags.get("autotrascale.request"):
+        if not stored.data.tags.get(tags.REQUEST):
             raise
-        request = QueueRequest.read(found)  # it never began: what was asked for stands
+        request = QueueRequest.read(stored)  # the run was cancelled before it began
         path, engine = Path(request.path), request.engine
     else:
         path, engine = Path(opening.job_path), opening.engine  # type: ignore[assignment]
@@ -196,18 +200,18 @@ def _started_from(state: ServerState, run: RunSummary) -> tuple[Path, Any]:
     return path, engine
 
 
-def _noted(state: ServerState, run: Any, who: str, what: str) -> RunSummary:
-    server_log.info("asked", who=who, what=what, run=run.info.run_id)
+def _record_request(state: ServerState, run: Any, who: str, what: str) -> RunSummary:
+    server_log.info("request", who=who, what=what, run=run.info.run_id)
     requested_by.record_request(state.store, run.info.run_id, who, what)
-    return _summary(state, run)
+    return _summarise(state, run)
 
 
-def _summary(state: ServerState, run: Any) -> RunSummary:
+def _summarise(state: ServerState, run: Any) -> RunSummary:
     return state.index.put(run) or run_history.summarise_run(state.store, run)
 
 
 def _explain(state: ServerState, run_id: str) -> Explanation:
-    record = state.journals.record(run_id)
+    record = state.runs.record(run_id)
     outcome = run_history.compute_outcome(record)
     return Explanation(
         run_id=run_id,
@@ -220,5 +224,5 @@ def _explain(state: ServerState, run_id: str) -> Explanation:
         operators=explain_operators(outcome),
         remarks=list(outcome.remarks),
         warm_start=list(record.opening.warm_start),
-        summary=in_words(outcome),
+        summary=summarize_outcome(outcome),
     )

@@ -1,4 +1,4 @@
-"""The pages for people at `/`: what each job runs at, whether it holds its target, what was tried, why, and what next.
+"""The pages for people, at `/`: jobs with their control loops, tuning runs, models, and executor sizes.
 
-HTML is made here, on the server; the browser's script draws plots, keeps pages up to date and asks before it acts.
+The server renders HTML. The browser's script draws plots, updates regions of a page, and asks before it sends commands.
 """

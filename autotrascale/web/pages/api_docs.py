@@ -1,10 +1,9 @@
-"""`/docs`: the API, as Swagger UI shows it, its scripts served from here."""
+"""/docs: the API in Swagger UI, with scripts from this server."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from autotrascale.web.pages.overview import has_sign_in
 from autotrascale.web.pages.page_route import PageRoute
 from autotrascale.web.pages.rendering import render_page
 
@@ -12,5 +11,5 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/docs")
-async def docs(request: Request) -> Response:
-    return render_page("docs.html", signed_in=has_sign_in(request))
+async def show_docs(request: Request) -> Response:
+    return render_page(request, "docs.html")

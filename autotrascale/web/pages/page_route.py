@@ -1,4 +1,4 @@
-"""A route of a page: what goes wrong on it is a page too."""
+"""The route class of pages: errors become pages, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from autotrascale.app.run_queue import server_log
 from autotrascale.domain.errors import AuTraScaleError, InputError, RunStoreError
 from autotrascale.web.pages.live_updates import LiveTopics
-from autotrascale.web.pages.loop_board import LoopBoard
 from autotrascale.web.pages.rendering import render_page
 
 
@@ -22,39 +21,34 @@ class PageRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
-        async def shown(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
                 return await handler(request)
-            except HTTPException as error:
-                return error_page(error.status_code, str(error.detail))
-            except RequestValidationError:
-                return error_page(422, "the address holds something that this page does not understand")
-            except InputError as error:
-                return error_page(422, str(error))
-            except RunStoreError as error:
-                return error_page(503, str(error))
-            except AuTraScaleError as error:
-                return error_page(500, str(error))
-            except Exception:
-                server_log.exception("page stumbled")
-                return error_page(500, "This page cannot be shown: the server's log says why.")
+            except Exception as error:
+                return _error_page(request, *_explain(error))
 
-        return shown
+        return handle
 
 
-def error_page(status: int, why: str) -> Response:
-    return render_page("error.html", status, title=HTTPStatus(status).phrase, why=why)
+def _explain(error: Exception) -> tuple[int, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, str(error.detail)
+    if isinstance(error, RequestValidationError):
+        return 422, "The address has a part that this page does not understand."
+    if isinstance(error, AuTraScaleError):
+        status = 422 if isinstance(error, InputError) else 503 if isinstance(error, RunStoreError) else 500
+        return status, str(error)
+    server_log.exception("page failed")
+    return 500, "This page cannot be shown. The server's log has the details."
 
 
-async def board_of(request: Request) -> LoopBoard:
-    found: LoopBoard = request.app.state.board
-    return found
+def _error_page(request: Request, status: int, why: str) -> Response:
+    return render_page(request, "error.html", status, title=HTTPStatus(status).phrase, why=why)
 
 
-async def live_of(request: Request) -> LiveTopics:
-    found: LiveTopics = request.app.state.live
-    return found
+async def get_live_topics(request: Request) -> LiveTopics:
+    topics: LiveTopics = request.app.state.live
+    return topics
 
 
-BoardDep = Annotated[LoopBoard, Depends(board_of)]
-LiveDep = Annotated[LiveTopics, Depends(live_of)]
+LiveDep = Annotated[LiveTopics, Depends(get_live_topics)]

@@ -24,7 +24,7 @@ from autotrascale.web.app import create_app
 from tests.web.api import attacks
 from tests.web.api.clients import serving
 
-LIMITS = ConnectionLimits(head_seconds=0.5, body_seconds=0.8, unread_seconds=0.8, most=60)
+LIMITS = ConnectionLimits(head_seconds=0.5, body_seconds=0.8, unread_seconds=0.8, max_connections=60)
 HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
 PATIENCE = 20.0
 
@@ -93,7 +93,7 @@ def test_who_asks_twice_on_one_connection_has_time_in_between(base: str) -> None
 
 def test_idle_connections_make_room_for_who_asks(base: str) -> None:
     with ExitStack() as stack:
-        for _ in range(5 * LIMITS.most):
+        for _ in range(5 * LIMITS.max_connections):
             stack.enter_context(connection(base))
             if _ % 20 == 0:
                 with httpx.Client(base_url=base, timeout=PATIENCE) as client:

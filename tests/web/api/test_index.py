@@ -37,25 +37,25 @@ def listed(index: RunIndex) -> list[run_history.RunSummary | None]:
 
 def test_every_look_finds_what_others_did(own: MlflowStore) -> None:
     index = RunIndex(own)
-    index.look_at_all()
+    index.refresh_all()
     assert listed(index) == []
     first = finished(own, "a")
-    index.look()
+    index.refresh()
     assert listed(index) == run_history.list_runs(own)
     job = mlflow_stores.job("b")
     with RunJournal.start(own, mlflow_stores.opening(job)) as journal:
-        index.look()
+        index.refresh()
         assert index.states() == {"finished": 1, "running": 1}
         mlflow_stores.tuned(job, journal)
-        index.look()
-        assert index.measured is not None
+        index.refresh()
+        assert index.evaluated_at is not None
         assert listed(index) == run_history.list_runs(own)
         job_lock.cancel_run(own, run_history.find_run(own, journal.run_id))
-    index.look()
+    index.refresh()
     assert listed(index) == run_history.list_runs(own)
     assert index.states() == {"finished": 1, "interrupted": 1}
     own.client.delete_run(first)
-    index.look_at_all()
+    index.refresh_all()
     assert listed(index) == run_history.list_runs(own)
     assert index.get(first) is None
 
@@ -64,9 +64,9 @@ def test_what_ended_long_before_it_was_looked_at(own: MlflowStore, monkeypatch: 
     monkeypatch.setattr(module, "SLACK_MILLISECONDS", -1_000_000_000)
     index = RunIndex(own)
     with RunJournal.start(own, mlflow_stores.opening(mlflow_stores.job("a"))) as journal:
-        index.look_at_all()
+        index.refresh_all()
         assert index.states() == {"running": 1}
-    index.look()
+    index.refresh()
     assert index.states() == {"interrupted": 1}
     assert index.get("f" * 32) is None
     assert [each.run_id for each in run_history.list_runs(own)] == [journal.run_id]
@@ -80,9 +80,9 @@ def test_it_goes_on_while_the_store_is_away(own: MlflowStore, monkeypatch: pytes
     index = RunIndex(own)
     index.open()
     with monkeypatch.context() as patch:
-        patch.setattr(index, "look", away)
+        patch.setattr(index, "refresh", away)
         _until(lambda: index.error == "the store is away")
-        patch.setattr(index, "look", lambda: 1 / 0)
+        patch.setattr(index, "refresh", lambda: 1 / 0)
         _until(lambda: index.error == "ZeroDivisionError: division by zero")
     _until(lambda: index.error is None)
     index.close()

@@ -19,8 +19,9 @@ from schemathesis.specs.openapi.checks import (
 
 from autotrascale.app import tuning_run
 from autotrascale.app.job_file import read_job_file
-from autotrascale.app.loop_session import open_decisions
-from autotrascale.knowledge.decision_journal.journal import FINISHED, SessionHeader
+from autotrascale.app.stores import open_decisions
+from autotrascale.knowledge.decision_journal.journal import FINISHED
+from autotrascale.knowledge.decision_journal.sessions import SessionHeader
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
@@ -75,7 +76,7 @@ def opened(store: MlflowStore, configs: Path) -> Iterator[Opened]:
     run_id = tuning_run.start(tuning_run.TuningRequest(file, path, "simulator", file.tuning), store, silent).run_id
     decisions = open_decisions(store)
     assert decisions is not None
-    seeded_sizes.size(decisions, "sized")
+    seeded_sizes.write_size_actions(decisions, "sized")
     session = decisions.open_session(SessionHeader("other", "simulator", True, file.job, 0.5, "mean"))
     state = ServerState.of(store, JobCatalog(configs), "openapi", parallel_runs=0, limit=10_000)
     app = create_app(state)

@@ -383,10 +383,7 @@ def test_a_store_that_is_away_for_a_while(
 
 def test_two_servers_of_one_name_are_one_too_many(own: MlflowStore) -> None:
     with server_lock.hold_server_name(own, "test"):
-        with (
-            pytest.raises(InputError, match="under the name test"),
-            server_lock.hold_server_name(own, "test"),
-        ):
+        with pytest.raises(InputError, match="under the name test"), server_lock.hold_server_name(own, "test"):
             pass
         with server_lock.hold_server_name(own, "another"):
             pass

@@ -86,8 +86,8 @@ def test_a_key_is_remembered_by_the_next_server(client: TestClient, store: Mlflo
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ({"job": "nobody"}, 404, "is none of this server's"),
-        ({"job": "outside"}, 404, "is none of this server's"),
+        ({"job": "nobody"}, 404, "is unknown"),
+        ({"job": "outside"}, 404, "is unknown"),
         ({"job": "../outside"}, 422, "body.job"),
         ({"job": "/etc/passwd"}, 422, "body.job"),
         ({"job": "broken"}, 422, "broken.yaml"),
@@ -99,7 +99,7 @@ def test_a_key_is_remembered_by_the_next_server(client: TestClient, store: Mlflo
         ({"job": "small", "seed": -1}, 422, "body.seed"),
         ({"job": "small", "path": "/etc/passwd"}, 422, "body.path"),
         ({"job": "small", "policy": "magic"}, 422, "body.policy: is not known (seen: 'magic'); use one of autrascale"),
-        ({"job": "small", "policy": "ds2", "warm_start": "rate-3"}, 422, "is for the policy autrascale: ds2 starts"),
+        ({"job": "small", "policy": "ds2", "warm_start": "rate-3"}, 422, "body.warm_start: "),
         ({"job": "small", "warm_start": "/etc/passwd"}, 422, "body.warm_start"),
         ({"job": "small", "warm_start": "models/m.json"}, 422, "body.warm_start"),
         ({"job": "small", "warm_start": "runs:/x/model"}, 422, "body.warm_start"),
@@ -131,7 +131,7 @@ def test_what_waits_can_be_cancelled_and_resumed(client: TestClient, state: Serv
         "cancelled",
     )
     assert not state.queue.knows(run_id)
-    assert "does not run any more" in problem(client.post(f"/v1/runs/{run_id}/cancel"), 409)
+    assert "is not running" in problem(client.post(f"/v1/runs/{run_id}/cancel"), 409)
     resumed = client.post(f"/v1/runs/{run_id}/resume", json={"total_trials": 9})
     assert (resumed.status_code, resumed.json()["state"]) == (202, "queued")
     assert state.queue.knows(run_id)
@@ -145,12 +145,12 @@ def test_the_queue_is_bounded(client: TestClient, state: ServerState, monkeypatc
 
 
 def test_a_run_of_the_command_line_is_there_too(client: TestClient, state: ServerState, finished: str) -> None:
-    state.index.look()  # as its thread does every second
+    state.index.refresh()  # as its thread does every second
     told = client.get(f"/v1/runs/{finished}").json()
     assert (told["job"], told["state"], told["why"]) == ("other", "finished", "target-met")
     assert finished in [run["run_id"] for run in client.get("/v1/runs", params={"job": "other"}).json()["runs"]]
     assert "is finished" in problem(client.post(f"/v1/runs/{finished}/resume"), 409)
-    assert "does not run any more" in problem(client.post(f"/v1/runs/{finished}/cancel"), 409)
+    assert "is not running" in problem(client.post(f"/v1/runs/{finished}/cancel"), 409)
 
     measured = client.get(f"/v1/runs/{finished}/evaluations").json()
     assert [each["number"] for each in measured["evaluations"]] == list(range(1, told["evaluations"] + 1))
@@ -239,7 +239,7 @@ def test_models(client: TestClient, finished: str) -> None:
 
 def test_decide_says_what_the_command_line_says(client: TestClient, tmp_path: Path) -> None:
     from autotrascale.domain.snapshot import Snapshot
-    from autotrascale.plan.policies import create
+    from autotrascale.plan.policies.registry import create
     from autotrascale.validation import read_file
 
     (tmp_path / "snapshot.json").write_text(json.dumps(EXAMPLE_SNAPSHOT))
@@ -315,7 +315,7 @@ def test_a_store_that_is_away_is_no_mistake_of_the_server(
     monkeypatch.setattr(state.index, "page", away)
     assert "locked" in problem(client.get("/v1/runs"), 503)
     monkeypatch.setattr(state.index, "page", lambda *_: 1 / 0)
-    assert "mistake of the server's own" in problem(client.get("/v1/runs"), 500)
+    assert "internal error" in problem(client.get("/v1/runs"), 500)
 
     def stuck(*_: object) -> None:
         raise StudyError("nothing is left")
@@ -330,19 +330,19 @@ def test_a_store_that_is_away_is_no_mistake_of_the_server(
 def test_health_is_honest(client: TestClient, state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     told = client.get("/healthz")
     assert (told.status_code, told.json()["status"], told.json()["broken_jobs"]) == (200, "ok", 1)
-    looked = state.index.looked
+    looked = state.index.answered_at
     assert looked is not None
     with monkeypatch.context() as patch:
-        patch.setattr(state.index, "look", lambda: 1 / 0)
-        patch.setattr(state.index, "looked", looked - 1000)
+        patch.setattr(state.index, "refresh", lambda: 1 / 0)
+        patch.setattr(state.index, "answered_at", looked - 1000)
         patch.setattr(state.index, "error", "gone")
         told = client.get("/healthz")
         assert told.status_code == 503
         assert told.json()["problems"] == ["the store does not answer: gone"]
         assert not told.json()["store_reachable"]
         assert "autotrascale_up 0.0" in client.get("/metrics").text
-    monkeypatch.setattr(type(state.queue), "beat", property(lambda _: -1000.0, lambda *_: None))
-    assert "stood still" in client.get("/healthz").json()["problems"][0]
+    monkeypatch.setattr(type(state.queue), "beat", property(lambda _: -1000.0, lambda *_: None), raising=False)
+    assert "queue" in client.get("/healthz").json()["problems"][0]
 
 
 def test_metrics(client: TestClient) -> None:

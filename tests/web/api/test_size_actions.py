@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from autotrascale.app.loop_session import open_decisions
+from autotrascale.app.stores import open_decisions
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.plan.executor_size.size_changes import SizeChange
@@ -22,9 +22,9 @@ def done(store: MlflowStore) -> tuple[SizeChange, ...]:
     decisions: DecisionJournal | None = open_decisions(store)
     assert decisions is not None
     for name in NAMES:
-        seeded_sizes.size(decisions, name)
+        seeded_sizes.write_size_actions(decisions, name)
     decisions.close()
-    return seeded_sizes.done_to("orders")
+    return seeded_sizes.list_size_actions("orders")
 
 
 def test_applications_are_listed_with_what_was_done_last(client: TestClient, done: tuple[SizeChange, ...]) -> None:
@@ -51,4 +51,4 @@ def test_every_action_is_told_page_after_page(client: TestClient, done: tuple[Si
 def test_one_that_nobody_knows_is_not_found(client: TestClient) -> None:
     answer = client.get("/v1/sizes/nobody")
     assert answer.status_code == 404
-    assert "called nobody" in answer.json()["detail"]
+    assert "application nobody" in answer.json()["detail"]

@@ -13,11 +13,11 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from autotrascale.app.loop_session import open_decisions
+from autotrascale.app.stores import open_decisions
 from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.app import create_app
-from benchmarks.workloads.seeded_store import Seeded, seed
+from benchmarks.workloads.seeded_store import SeededStore, seed_store
 from tests.knowledge import mlflow_stores
 from tests.web.api.clients import serving
 
@@ -32,7 +32,7 @@ class Server:
     base: str
     state: ServerState
     app: FastAPI
-    seeded: Seeded
+    seeded: SeededStore
 
     @property
     def run(self) -> str:
@@ -54,7 +54,7 @@ def server(pytestconfig: pytest.Config, configs: Path) -> Iterator[Server]:
         store = mlflow_stores.embedded(mlflow_stores.template(pytestconfig), folder)
         decisions = open_decisions(store)
         assert decisions is not None
-        seeded = seed(store, decisions, hours=1.5)
+        seeded = seed_store(store, decisions, hours=1.5)
         state = ServerState.of(store, JobCatalog(configs), "pages", parallel_runs=0, limit=50)
         app = create_app(state)
         with serving(app) as base:

@@ -17,7 +17,7 @@ from autotrascale.knowledge.decision_journal.journal import FINISHED
 from autotrascale.web.pages import jobs
 from benchmarks.workloads import seeded_sizes
 from benchmarks.workloads.seeded_store import CLICKS, CLICKS_JOB
-from benchmarks.workloads.seeded_store import kept as keep
+from benchmarks.workloads.seeded_store import scale_job as keep
 from tests.knowledge.told_critical import JOB, kept_critical
 from tests.web.api.servers import wait_for
 from tests.web.pages.conftest import HOSTILE, Opener, Server
@@ -134,7 +134,7 @@ def test_every_action_on_the_sizes_of_executors_is_shown_with_its_reason(open_ta
     expect(page.locator("tbody tr")).to_contain_text("executors of 2 cores")
     page.get_by_role("link", name="clicks").click()
     done = page.locator("tbody tr")
-    expect(done).to_have_count(len(seeded_sizes.done_to("clicks")))
+    expect(done).to_have_count(len(seeded_sizes.list_size_actions("clicks")))
     for said in ("taken-back", "heap 6,000 → 1,638", "collections take 25% of the tasks' time"):
         expect(done.filter(has_text=said).first).to_be_visible()
 

@@ -1,4 +1,4 @@
-"""docs/pages.md says what there is: its pages are those of the application, its Python runs, its files exist."""
+"""docs/how-to/pages.md says what there is: its pages are those of the application, its Python runs, its files exist."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-
 from autotrascale.web.pages.install_pages import ROUTERS
+
 from benchmarks.workloads import seeded_store
 
 ROOT = Path(__file__).parents[3]
-DOC = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
+DOC = (ROOT / "docs" / "how-to" / "pages.md").read_text(encoding="utf-8")
 _OF_SCRIPTS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
 
 

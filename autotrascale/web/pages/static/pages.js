@@ -1,10 +1,10 @@
 "use strict";
-// What a page does after it was loaded: says times as the reader has them, draws plots, keeps itself up to date through
-// server-sent events, and asks before it acts. A page without this script shows everything but the plots.
+// The script of every page. It shows times in the reader's time zone, draws plots, updates the page through server-sent
+// events, and asks before it sends a command. Without it a page shows everything except the plots.
 (() => {
   const all = (selector, inside = document) => Array.from(inside.querySelectorAll(selector));
 
-  // --- times, in the reader's own zone ------------------------------------------------------------------------------
+  // --- times in the reader's time zone -------------------------------------------------------------------------------
 
   const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
@@ -14,26 +14,26 @@
     return `${Math.max(0, Math.floor(seconds))} s ago`;
   }
 
-  function tellTimes(inside) {
+  function showTimes(inside) {
     for (const each of all("time[data-when]", inside)) {
       const at = new Date(each.dateTime);
       each.textContent = moment.format(at);
       each.title = at.toISOString();
     }
-    tellAges(inside);
+    showAges(inside);
   }
 
-  function tellAges(inside) {
+  function showAges(inside) {
     const now = Date.now();
     for (const each of all("time[data-ago]", inside)) {
-      const said = age((now - Date.parse(each.dateTime)) / 1000);
-      if (each.textContent === said) continue;
-      each.textContent = said;
+      const text = age((now - Date.parse(each.dateTime)) / 1000);
+      if (each.textContent === text) continue;
+      each.textContent = text;
       each.title = moment.format(new Date(each.dateTime));
     }
   }
 
-  // --- actions: each asks once --------------------------------------------------------------------------------------
+  // --- commands, each with a question --------------------------------------------------------------------------------
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-opens], [data-closes]");
@@ -54,7 +54,7 @@
       dialog.close();
       if (form.dataset.then === "run") location.assign(`/runs/${answer.run_id}`);
       else if (form.dataset.then === "reload") location.reload();
-      else if (form.dataset.then === "asked") document.getElementById("asked").textContent = `Asked: ${yes.textContent}. The loop takes it in at its next look, and says so under Why.`;
+      else if (form.dataset.then === "asked") document.getElementById("asked").textContent = `Sent: ${yes.textContent}. The control loop reads the command with its next observation, and shows it under Why.`;
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
@@ -70,12 +70,12 @@
       if (operator === null) body[field.name] = field.value;
       else (body.parallelism ??= {})[operator] = Number(field.value);
     }
-    const said = Object.keys(body).length > 0;
+    const hasBody = Object.keys(body).length > 0;
     const response = await fetch(form.dataset.address, {
       method: form.dataset.method,
-      headers: said ? { "Content-Type": "application/json" } : {},
-      body: said ? JSON.stringify(body) : undefined,
-    }).catch(() => { throw new Error("The server cannot be reached: try again."); });
+      headers: hasBody ? { "Content-Type": "application/json" } : {},
+      body: hasBody ? JSON.stringify(body) : undefined,
+    }).catch(() => { throw new Error("The server does not answer. Try again."); });
     const answer = await response.json().catch(() => ({}));
     if (!response.ok) throw new Error(answer.detail || `The server answered ${response.status}.`);
     return answer;
@@ -84,22 +84,22 @@
   // --- plots --------------------------------------------------------------------------------------------------------
 
   const drawn = new Map(); // the figure element → its plot
-  const waiting = new IntersectionObserver(onSeen, { rootMargin: "200px" });
+  const unseen = new IntersectionObserver(onSeen, { rootMargin: "200px" });
   const narrow = matchMedia("(max-width: 760px)"), dark = matchMedia("(prefers-color-scheme: dark)");
-  let upto = 0; // the last look that the plots show
+  let upto = 0; // number of the last observation in the plots
   let plotly = null;
 
   function loadPlotly() {
     plotly ??= new Promise((resolve, reject) => {
       const script = document.createElement("script"), own = document.getElementById("script").dataset;
-      for (const id of own.styles.split(" ")) { // it adds no style where there is one of this name
-        const instead = document.createElement("meta");
-        instead.id = id;
-        document.head.append(instead);
+      for (const id of own.styles.split(" ")) { // Plotly adds no style if there is an element with its id
+        const placeholder = document.createElement("meta");
+        placeholder.id = id;
+        document.head.append(placeholder);
       }
       script.src = own.plotly;
       script.onload = () => resolve(window.Plotly);
-      script.onerror = () => reject(new Error("The script that draws plots did not load: reload the page."));
+      script.onerror = () => reject(new Error("The plot library did not load. Reload the page."));
       document.head.append(script);
     });
     return plotly;
@@ -110,16 +110,16 @@
     for (const address of new Set(containers.map((each) => each.dataset.plots))) {
       fetch(address)
         .then(async (response) => {
-          if (!response.ok) throw new Error(`The plots cannot be had: the server answered ${response.status}.`);
+          if (!response.ok) throw new Error(`The plots did not load: the server answered ${response.status}.`);
           return response.json();
         })
-        .then((found) => {
-          upto = found.upto;
-          for (const plot of found.plots) place(plot);
-          for (const figure of all("figure[aria-busy=true]")) if (!drawn.has(figure)) say(figure, "There is nothing to draw yet.");
+        .then((answer) => {
+          upto = answer.upto;
+          for (const plot of answer.plots) place(plot);
+          for (const figure of all("figure[aria-busy=true]")) if (!drawn.has(figure)) showText(figure, "No data yet.");
         })
         .catch((error) => {
-          for (const figure of all("figure")) if (!drawn.has(figure)) say(figure, error.message);
+          for (const figure of all("figure")) if (!drawn.has(figure)) showText(figure, error.message);
         });
     }
   }
@@ -130,31 +130,31 @@
     figure.querySelector("h3").textContent = plot.title;
     if (plot.missing) {
       if (drawn.delete(figure) && window.Plotly) window.Plotly.purge(figure.querySelector(".plot"));
-      say(figure, plot.missing);
+      showText(figure, plot.missing);
       return;
     }
-    figure.querySelector("figcaption").textContent = plot.says;
-    figure.querySelector(".plot").setAttribute("aria-label", `${plot.title}. ${plot.says}`);
+    figure.querySelector("figcaption").textContent = plot.caption;
+    figure.querySelector(".plot").setAttribute("aria-label", `${plot.title}. ${plot.caption}`);
     if (plot.layout.xaxis.type === "date") for (const trace of plot.data) trace.x = trace.x.map(local);
     const before = drawn.get(figure);
     drawn.set(figure, plot);
     plot.shown = Boolean(before && before.shown);
     if (plot.shown) show(figure, plot);
-    else waiting.observe(figure);
+    else unseen.observe(figure);
   }
 
-  function say(figure, text) {
+  function showText(figure, text) {
     figure.removeAttribute("aria-busy");
-    const told = document.createElement("p");
-    told.className = "quiet";
-    told.textContent = text;
-    figure.querySelector(".plot").replaceChildren(told);
+    const line = document.createElement("p");
+    line.className = "quiet";
+    line.textContent = text;
+    figure.querySelector(".plot").replaceChildren(line);
   }
 
   function onSeen(entries) {
     for (const { target, isIntersecting } of entries) {
       if (!isIntersecting) continue;
-      waiting.unobserve(target);
+      unseen.unobserve(target);
       show(target, drawn.get(target));
     }
   }
@@ -167,10 +167,10 @@
       plot.shown = true;
       library.react(place, plot.data.map(coloured), layout(plot), { displayModeBar: false, responsive: true });
       figure.removeAttribute("aria-busy");
-    }).catch((error) => say(figure, error.message));
+    }).catch((error) => showText(figure, error.message));
   }
 
-  // Plotly shows times as they stand, so they are shifted to the reader's zone.
+  // Plotly shows times without a zone, so they are shifted to the reader's zone.
   function local(milliseconds) {
     return milliseconds === null ? null : milliseconds - new Date(milliseconds).getTimezoneOffset() * 60000;
   }
@@ -207,34 +207,34 @@
     };
   }
 
-  // What a look added. Whoever shows anything else than the look before loads all of it again.
-  function extend(more) {
-    if (more.upto <= upto) return;
-    if (more.after !== upto) return loadPlots();
-    upto = more.upto;
+  // Append new observations. If observations are missing in between, all plots are loaded again.
+  function extend(added) {
+    if (added.upto <= upto) return;
+    if (added.after !== upto) return loadPlots();
+    upto = added.upto;
     for (const [figure, plot] of drawn) {
-      const added = more.plots[plot.name];
-      if (!added) continue;
-      figure.querySelector("figcaption").textContent = added.says;
-      added.traces.forEach((trace, i) => {
+      const extension = added.plots[plot.name];
+      if (!extension) continue;
+      figure.querySelector("figcaption").textContent = extension.caption;
+      extension.traces.forEach((trace, i) => {
         const x = plot.layout.xaxis.type === "date" ? trace.x.map(local) : trace.x;
         const known = plot.data[i];
-        known.x = known.x.concat(x).slice(-MOST);
-        known.y = known.y.concat(trace.y).slice(-MOST);
-        if (known.text) known.text = known.text.concat(trace.text).slice(-MOST);
+        known.x = known.x.concat(x).slice(-MAX_VALUES);
+        known.y = known.y.concat(trace.y).slice(-MAX_VALUES);
+        if (known.text) known.text = known.text.concat(trace.text).slice(-MAX_VALUES);
       });
       if (plot.shown) show(figure, plot);
     }
   }
-  const MOST = 800; // values of a series
+  const MAX_VALUES = 800; // of a series
 
   function recolour() {
     for (const [figure, plot] of drawn) if (plot.shown) show(figure, plot);
   }
 
-  // --- up to date ---------------------------------------------------------------------------------------------------
+  // --- live updates --------------------------------------------------------------------------------------------------
 
-  const told = document.getElementById("live");
+  const indicator = document.getElementById("live");
   let source = null, since = null;
 
   function follow() {
@@ -242,53 +242,53 @@
     const address = new URL(document.body.dataset.live, location.href);
     if (since) address.searchParams.set("since", since);
     source = new EventSource(address);
-    source.onopen = () => tell("live", "live");
+    source.onopen = () => showConnection("live", "live");
     source.onerror = () => {
-      tell("lost", "not live: trying again");
-      if (source.readyState === EventSource.CLOSED) { // it was refused, and does not try again by itself
+      showConnection("lost", "offline, retrying");
+      if (source.readyState === EventSource.CLOSED) { // after a refusal the browser does not try again
         source = null;
         setTimeout(follow, 5000);
       }
     };
-    source.addEventListener("news", (event) => {
+    source.addEventListener("update", (event) => {
       since = event.lastEventId;
-      const { regions, more } = JSON.parse(event.data);
-      for (const [name, html] of Object.entries(regions)) put(name, html);
-      if (more && more.again) loadPlots();
-      else if (more) extend(more);
+      const { regions, plots } = JSON.parse(event.data);
+      for (const [name, html] of Object.entries(regions)) replaceRegion(name, html);
+      if (plots && plots.reload) loadPlots();
+      else if (plots) extend(plots);
     });
   }
 
-  function tell(state, words) {
-    if (told.dataset.state === state) return;
-    told.dataset.state = state;
-    told.textContent = words;
+  function showConnection(state, text) {
+    if (indicator.dataset.state === state) return;
+    indicator.dataset.state = state;
+    indicator.textContent = text;
   }
 
-  // What somebody is in the middle of using is changed when they are done.
-  const late = new Map();
+  // A region that the reader uses at the moment is replaced afterwards.
+  const postponed = new Map();
 
-  function put(name, html) {
+  function replaceRegion(name, html) {
     const region = document.getElementById(name);
     if (!region) return;
     if (region.contains(document.activeElement) || region.querySelector("dialog[open]")) {
-      late.set(name, html);
+      postponed.set(name, html);
       return;
     }
-    late.delete(name);
+    postponed.delete(name);
     region.innerHTML = html;
-    tellTimes(region);
+    showTimes(region);
   }
 
-  document.addEventListener("focusout", () => setTimeout(() => { for (const [name, html] of late) put(name, html); }, 0));
-  // A page that nobody sees needs no connection: a browser has six of them for each server.
+  document.addEventListener("focusout", () => setTimeout(() => { for (const [name, html] of postponed) replaceRegion(name, html); }, 0));
+  // A hidden page closes its connection, because a browser opens at most six per server.
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) follow();
-    else if (source) { source.close(); source = null; tell("none", ""); }
+    else if (source) { source.close(); source = null; showConnection("none", ""); }
   });
 
-  tellTimes(document);
-  setInterval(() => tellAges(document), 1000);
+  showTimes(document);
+  setInterval(() => showAges(document), 1000);
   dark.addEventListener("change", recolour);
   narrow.addEventListener("change", recolour);
   loadPlots();
