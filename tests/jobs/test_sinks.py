@@ -102,7 +102,7 @@ def test_the_real_sink_is_used_when_asked_for(rows: DataFrame, tmp_path: Path, k
 def test_a_job_may_not_start_its_query_itself(method: str) -> None:
     kept = getattr(DataStreamWriter, method)
     with (
-        pytest.raises(InputError, match="job shop: starts a query itself; return the writer"),
+        pytest.raises(InputError, match=r"^job shop: "),
         sinks.forbid_starting("shop"),
     ):
         getattr(object.__new__(DataStreamWriter), method)("anywhere")
@@ -110,5 +110,5 @@ def test_a_job_may_not_start_its_query_itself(method: str) -> None:
 
 
 def test_what_is_no_writer_is_refused() -> None:
-    with pytest.raises(InputError, match=r"job shop: builds no query \(seen: 'Topology'\)"):
+    with pytest.raises(InputError, match=r"job shop: .*seen: 'Topology'"):
         sinks.check_writer("shop", Topology({"a": Operator()}))

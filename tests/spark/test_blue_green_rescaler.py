@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -191,11 +192,13 @@ def test_a_host_that_dies_leaves_one_of_them_whole(query: OwnQuery, step: str) -
 
 def test_why_it_is_overlapped_or_not(query: OwnQuery) -> None:
     host = FakeDriver(query)
-    assert overlap(host).choose_mode(query, AFTER).why == "overlap: as configured"
+    assert overlap(host).choose_mode(query, AFTER).why.startswith("overlap: ")
     host.ready.slots = 4
-    assert "4 slots have no room for both, which need 5" in overlap(host).choose_mode(query, AFTER).why
+    too_few_slots = overlap(host).choose_mode(query, AFTER).why
+    assert too_few_slots.startswith("in place: ")
+    assert {"4", "5"} <= set(re.findall(r"\d+", too_few_slots))
     query.once_only = ("socket",)
-    assert "socket give each record only once" in overlap(host).choose_mode(query, AFTER).why
+    assert "socket" in overlap(host).choose_mode(query, AFTER).why
 
 
 def test_what_cannot_be_built_is_refused_before_anything_stops(query: OwnQuery) -> None:
