@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from types import UnionType
@@ -176,9 +177,13 @@ def _make_options_class(function: Callable[..., Query], declared: Mapping[str, P
     for name, parameter in declared.items():
         hint = hints.get(name, Any)
         required = parameter.default is Parameter.empty
-        default = field() if required else field(default_factory=lambda value=parameter.default: value)
+        default = field() if required else field(default_factory=partial(_identity, parameter.default))
         members.append((name, hint if _fits_a_job_file(hint) else Any, default))
     return make_dataclass("Options", members, frozen=True, kw_only=True)
+
+
+def _identity(value: object) -> object:
+    return value
 
 
 def _fits_a_job_file(hint: Any) -> bool:
