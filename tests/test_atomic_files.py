@@ -10,7 +10,7 @@ import pytest
 from autotrascale.atomic_files import FileLock, draft_path, exchange_paths, hold_lock, write_atomically
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_completely(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_atomically(path, "old")
     write_atomically(path, "néw")
@@ -18,7 +18,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_only(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_atomically(path, "old")
     with pytest.raises(UnicodeEncodeError):
@@ -33,7 +33,7 @@ def test_two_processes_do_not_share_a_draft(tmp_path: Path) -> None:
     assert str(os.getpid()) in draft_path(tmp_path / "a.json").name
 
 
-def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder_and_is_released_by_its_death(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     holds = (
         "import time; from pathlib import Path; from autotrascale.atomic_files import FileLock; "
@@ -60,7 +60,7 @@ def test_a_lock_does_not_follow_a_link(tmp_path: Path) -> None:
         FileLock(tmp_path / "lock")
 
 
-def test_two_names_are_swapped_whatever_they_are(tmp_path: Path) -> None:
+def test_two_paths_of_any_kind_are_exchanged(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a").write_text("a")
     (tmp_path / "link").symlink_to("link")

@@ -1,4 +1,4 @@
-"""`study.optimize`: the loop for those who do not want to write it, with what may happen in it."""
+"""`study.optimize`: the loop, its interruptions and its progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def latency(k: tuple[int, ...]) -> float:
     return 0.04 + 0.3 / sum(k)
 
 
-def test_it_is_the_loop_that_one_would_write() -> None:
+def test_optimize_equals_an_ask_tell_loop() -> None:
     ours, by_hand = study(), ask_and_tell.AskTellStudy(FLOOR, 12, TARGET, seed=3)
     best = ours.optimize(latency, progress=False)
     while not by_hand.finished:
@@ -35,7 +35,7 @@ def test_it_is_the_loop_that_one_would_write() -> None:
     assert best.trusted
 
 
-def test_a_run_that_fell_behind_is_none() -> None:
+def test_a_latency_of_none_is_a_failed_run() -> None:
     ours = study()
     best = ours.optimize(lambda k: None if sum(k) < 9 else latency(k), progress=False)
     assert best is not None
@@ -43,7 +43,7 @@ def test_a_run_that_fell_behind_is_none() -> None:
     assert any(run.failed for run in ours.runs)
 
 
-def test_ctrl_c_ends_it_and_it_goes_on() -> None:
+def test_ctrl_c_ends_the_loop_and_another_call_continues() -> None:
     ours, undisturbed, count = study(), study(), 0
 
     def interrupted(k: tuple[int, ...]) -> float:
@@ -63,7 +63,7 @@ def test_ctrl_c_ends_it_and_it_goes_on() -> None:
     assert ours.runs == undisturbed.runs
 
 
-def test_ctrl_c_before_anything_was_told_is_none() -> None:
+def test_ctrl_c_before_the_first_tell_returns_none() -> None:
     def at_once(_: tuple[int, ...]) -> float:
         raise KeyboardInterrupt
 
@@ -72,7 +72,7 @@ def test_ctrl_c_before_anything_was_told_is_none() -> None:
     assert ours.runs == ()
 
 
-def test_what_measure_raises_ends_it_and_what_was_told_stays() -> None:
+def test_an_exception_ends_the_loop_and_keeps_earlier_tells() -> None:
     def fails(k: tuple[int, ...]) -> float:
         if k in {run.parallelism for run in ours.runs} or ours.runs:
             raise RuntimeError("the cluster is gone")
@@ -84,7 +84,7 @@ def test_what_measure_raises_ends_it_and_what_was_told_stays() -> None:
     assert len(ours.runs) == 1
 
 
-def test_every_callback_sees_each_run_and_may_end_it() -> None:
+def test_every_callback_sees_each_run_and_may_end_the_loop() -> None:
     seen: list[tuple[int, ...]] = []
     ours = study()
 
@@ -97,7 +97,7 @@ def test_every_callback_sees_each_run_and_may_end_it() -> None:
     assert len(seen) == 2
 
 
-def test_progress_is_a_line_for_each_run_or_one_that_is_overwritten(
+def test_progress_is_a_line_per_run_or_one_overwritten_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = study()

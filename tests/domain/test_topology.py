@@ -18,20 +18,20 @@ def test_every_upstream_comes_first_in_the_order(topology: Topology) -> None:
 
 
 @given(topologies())
-def test_vectors_and_names_say_the_same(topology: Topology) -> None:
+def test_vectors_and_named_parallelism_convert_into_each_other(topology: Topology) -> None:
     k = tuple(range(1, len(topology) + 1))
     assert topology.vector(topology.named(k)) == k
     assert list(topology.named(k)) == list(topology)
 
 
-def test_a_chain() -> None:
+def test_a_chain_reads_from_the_previous_operator() -> None:
     chain = Topology.chain("source", "map", "sink")
     assert chain.order == ("source", "map", "sink")
     assert [operator.upstream for operator in chain.operators.values()] == [(), ("source",), ("map",)]
     assert chain.sources == ("source",)
 
 
-def test_the_fingerprint_knows_the_shape_and_nothing_else() -> None:
+def test_the_fingerprint_depends_on_the_shape_only() -> None:
     chain = Topology.chain("a", "b")
     tuned = Topology({"a": Operator(), "b": Operator(("a",), stateful=True, minimum=2, maximum=9)})
     turned = Topology({"b": Operator(("a",)), "a": Operator()})
@@ -54,18 +54,18 @@ def test_a_cycle_is_named() -> None:
         ({"a": Operator(), "b": Operator(("a", "a"))}, "operators.b.upstream: names an operator twice"),
     ],
 )
-def test_graphs_that_cannot_be(operators: dict[str, Operator], problem: str) -> None:
+def test_invalid_graphs_are_refused(operators: dict[str, Operator], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         Topology(operators)
 
 
-def test_operators_that_cannot_be() -> None:
+def test_invalid_operators_are_refused() -> None:
     for bounds in ({"minimum": 0}, {"maximum": 0}, {"minimum": 3, "maximum": 2}):
         with pytest.raises(InputError, match=r"minimum|maximum"):
             Operator(**bounds)
 
 
-def test_source_rates_are_for_sources_and_for_all_of_them() -> None:
+def test_every_source_and_no_other_operator_needs_a_rate() -> None:
     chain = Topology.chain("a", "b")
     check_source_rates(chain, {"a": 0.0})
     for rates, problem in (

@@ -25,7 +25,7 @@ shares = st.floats(0.0, 1.0)
 
 
 class Opposite:
-    """scikit-optimize minimises: a model of −F for it."""
+    """A model of −F, because scikit-optimize minimises."""
 
     def __init__(self, mean: list[float], std: list[float]) -> None:
         self.mean, self.std = mean, std
@@ -46,7 +46,7 @@ def test_expected_improvement_is_that_of_scikit_optimize_with_the_sign_turned(
 
 
 @given(means, st.floats(1e-6, 4.0), means, st.floats(0, 0.5))
-def test_expected_improvement_is_never_negative_and_nothing_where_all_is_known(
+def test_expected_improvement_is_never_negative_and_zero_without_uncertainty(
     mean: float, std: float, best: float, xi: float
 ) -> None:
     assert expected_improvement(mean, std, best, xi) >= 0
@@ -54,7 +54,9 @@ def test_expected_improvement_is_never_negative_and_nothing_where_all_is_known(
 
 
 @given(means, stds, means, st.floats(0.0, 1.0))
-def test_more_doubt_and_more_mean_improve_more(mean: float, std: float, best: float, more: float) -> None:
+def test_expected_improvement_grows_with_uncertainty_and_mean(
+    mean: float, std: float, best: float, more: float
+) -> None:
     ei = float(expected_improvement(mean, std, best))
     assert expected_improvement(mean + more, std, best) >= ei - 1e-12
     assert expected_improvement(mean, std + more, best) >= ei - 1e-12
@@ -73,7 +75,7 @@ def by_quadrature(mean: float, std: float, resources: float, best: float, alpha:
 
 @settings(max_examples=40)
 @given(means, stds, shares, shares, st.floats(0.01, 1.0))
-def test_the_improvement_of_the_benefit_is_its_integral(
+def test_the_improvement_of_the_benefit_equals_its_integral(
     mean: float, std: float, resources: float, best: float, alpha: float
 ) -> None:
     expected = by_quadrature(mean, std, resources, best, alpha)
@@ -81,15 +83,15 @@ def test_the_improvement_of_the_benefit_is_its_integral(
 
 
 @pytest.mark.parametrize("std", [6.0, 9.0, 12.0, 30.0])
-def test_great_doubt_does_not_drown_the_improvement_in_rounding(std: float) -> None:
-    """e^{σ²/2} is 10^17 at σ = 9: a difference of two numbers next to 1 has no digits left then."""
+def test_large_uncertainty_does_not_hide_the_improvement_by_rounding(std: float) -> None:
+    """At σ = 9, e^{σ²/2} is 10^17, and the difference of two numbers close to 1 loses all digits."""
     for mean in (-2.0, 0.0, 2.0):
         expected = by_quadrature(mean, std, 0.7, 0.8, 0.5)
         assert float(improvement_of_benefit(mean, std, 0.7, 0.8, 0.5)) == pytest.approx(expected, rel=1e-6)
 
 
 @given(means, stds, shares, shares)
-def test_where_latency_has_no_weight_only_resources_improve(
+def test_without_weight_on_latency_only_resources_improve(
     mean: float, std: float, resources: float, best: float
 ) -> None:
     assert improvement_of_benefit(mean, std, resources, best, 0.0) == max(resources - best, 0.0)
@@ -97,14 +99,16 @@ def test_where_latency_has_no_weight_only_resources_improve(
 
 
 @given(means, stds, shares, shares)
-def test_what_cannot_reach_the_best_is_worth_nothing(mean: float, std: float, resources: float, more: float) -> None:
-    """The latency term is 1 at most."""
+def test_a_configuration_that_cannot_reach_the_best_score_has_no_improvement(
+    mean: float, std: float, resources: float, more: float
+) -> None:
+    """The latency term is at most 1."""
     out_of_reach = 0.5 + 0.5 * resources + more
     assert improvement_of_benefit(mean, std, resources, out_of_reach, 0.5) == pytest.approx(0.0, abs=1e-15)
 
 
 @given(means, stds)
-def test_the_chance_to_meet_the_target_is_one_of_two_sides(mean: float, std: float) -> None:
+def test_the_probability_of_meeting_the_target_is_symmetric(mean: float, std: float) -> None:
     met = float(probability_met(mean, std))
     assert 0 <= met <= 1
     assert met + float(probability_met(-mean, std)) == pytest.approx(1.0)
@@ -112,32 +116,30 @@ def test_the_chance_to_meet_the_target_is_one_of_two_sides(mean: float, std: flo
 
 
 @given(means, stds, st.floats(0.01, 0.5), st.floats(0.5, 0.999))
-def test_limits_of_the_chance_to_be_accepted(mean: float, std: float, noise: float, confidence: float) -> None:
+def test_limits_of_the_probability_of_acceptance(mean: float, std: float, noise: float, confidence: float) -> None:
     accepted = float(probability_accepted(mean, std, noise, confidence))
     assert 0 <= accepted <= 1
-    # a reading without noise shows what is so: accepted when the target is met
+    # without noise, a run is accepted when the target is met
     assert float(probability_accepted(mean, std, 1e-12, confidence)) == pytest.approx(
         float(probability_met(mean, std)), abs=1e-6
     )
-    # a reading that says nothing leaves what is believed now
+    # with infinite noise, a reading changes nothing
     blind = float(probability_accepted(mean, std, 1e6, confidence))
     believed = float(probability_met(mean, std))
     if abs(believed - confidence) > 1e-3:
         assert blind == pytest.approx(float(believed > confidence), abs=1e-3)
-    # to be sure takes more than to be right
+    # acceptance needs more than meeting the target
     assert accepted <= float(probability_met(mean, std)) / confidence + 1e-9
 
 
 @given(means, stds, st.floats(0.01, 0.5), st.floats(0.5, 0.99))
-def test_more_confidence_and_more_latency_are_accepted_less(
-    mean: float, std: float, noise: float, confidence: float
-) -> None:
+def test_acceptance_falls_with_confidence_and_latency(mean: float, std: float, noise: float, confidence: float) -> None:
     accepted = float(probability_accepted(mean, std, noise, confidence))
     assert probability_accepted(mean, std, noise, confidence + 0.009) <= accepted + 1e-12
     assert probability_accepted(mean + 0.1, std, noise, confidence) <= accepted + 1e-12
 
 
-def test_the_chance_to_be_accepted_is_what_simulation_says() -> None:
+def test_the_probability_of_acceptance_equals_a_simulation() -> None:
     mean, std, noise, confidence = -0.05, 0.2, 0.1, 0.9
     rng = np.random.default_rng(0)
     true = rng.normal(mean, std, 200_000)
@@ -150,9 +152,7 @@ def test_the_chance_to_be_accepted_is_what_simulation_says() -> None:
 
 
 @given(means, st.floats(1e-3, 0.5), shares, shares)
-def test_moments_of_the_benefit_are_those_of_a_dense_grid(
-    mean: float, std: float, resources: float, alpha: float
-) -> None:
+def test_moments_of_the_benefit_equal_a_dense_grid(mean: float, std: float, resources: float, alpha: float) -> None:
     y = mean + std * norm.ppf((np.arange(20_000) + 0.5) / 20_000)
     f = alpha * np.minimum(1.0, np.exp(-y)) + (1 - alpha) * resources
     first, second = benefit_moments(mean, std, resources, alpha)

@@ -1,4 +1,4 @@
-"""Advice on Spark's settings, and its laws over drawn queries."""
+"""Advice on Spark settings: examples, and laws over drawn queries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def drawn(seed: int) -> tuple[QueryWorkload, CurrentSettings, Target]:
 
 
 def applied(advice: SettingsAdvice, before: CurrentSettings) -> CurrentSettings:
-    """As if somebody had pasted it."""
+    """Return the settings after the advice is applied."""
     found, conf = before.setup, dict(before.conf)
     for setting in advice.settings:
         value = setting.value.removesuffix(" seconds")
@@ -69,7 +69,7 @@ def applied(advice: SettingsAdvice, before: CurrentSettings) -> CurrentSettings:
 
 
 @given(st.integers(0, 2**32))
-def test_what_is_expected_is_what_the_settings_are_predicted_to_do(seed: int) -> None:
+def test_the_expected_values_are_predictions_for_the_advised_settings(seed: int) -> None:
     of, now, target = drawn(seed)
     advice = advise(of, now, target, MOST)
     then = applied(advice, now).setup
@@ -80,7 +80,7 @@ def test_what_is_expected_is_what_the_settings_are_predicted_to_do(seed: int) ->
 
 
 @given(st.integers(0, 2**32))
-def test_whoever_follows_the_advice_is_advised_nothing_more(seed: int) -> None:
+def test_after_the_advice_is_applied_no_further_advice_follows(seed: int) -> None:
     of, now, target = drawn(seed)
     first = advise(of, now, target, MOST)
     if not first.reachable:
@@ -93,7 +93,7 @@ def test_whoever_follows_the_advice_is_advised_nothing_more(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32), st.floats(1, 5))
-def test_more_input_and_a_tighter_target_take_no_fewer_executors(seed: int, factor: float) -> None:
+def test_more_input_or_a_tighter_target_never_need_fewer_executors(seed: int, factor: float) -> None:
     of, now, target = drawn(seed)
     before = advise(of, now, target, MOST)
     for other in (
@@ -104,7 +104,7 @@ def test_more_input_and_a_tighter_target_take_no_fewer_executors(seed: int, fact
 
 
 @given(st.integers(0, 2**32))
-def test_every_setting_differs_from_todays_and_says_why(seed: int) -> None:
+def test_every_advised_setting_differs_from_the_present_one_and_has_a_reason(seed: int) -> None:
     of, now, target = drawn(seed)
     for setting in advise(of, now, target, MOST).settings:
         assert setting.value != setting.now
@@ -126,7 +126,7 @@ def test_a_word_count_that_falls_behind() -> None:
     assert WORD_COUNT.fixed_seconds + limit / 10_000 * advice.then.busy <= 3.0
 
 
-def test_partitions_change_only_where_it_pays_and_a_checkpoint_is_spoken_of() -> None:
+def test_partitions_change_only_for_a_saving_and_a_caveat_names_the_checkpoint() -> None:
     uneven = replace(WORD_COUNT, stages=(StageWork("count by word", 2.0, 5, stateful=True),))
     advice = advise(uneven, today(setup=QuerySetup(2, 2, partitions=5)), Target(2.0), MOST)
     assert named(advice)["spark.sql.shuffle.partitions"].now == "5"
@@ -147,7 +147,7 @@ def test_partitions_change_only_where_it_pays_and_a_checkpoint_is_spoken_of() ->
         ("k8s://https://h", {}, {"spark.executor.instances": "4"}),
     ],
 )
-def test_executors_are_asked_for_as_the_master_understands_it(
+def test_executors_are_requested_by_the_settings_of_the_master(
     master: str, conf: dict[str, str], expected: dict[str, str]
 ) -> None:
     of = QueryWorkload(0.4, (StageWork("count by word", 4.0, 160),), 100.0)
@@ -156,7 +156,7 @@ def test_executors_are_asked_for_as_the_master_understands_it(
     assert all(setting.now == conf.get(name) or name == "spark.master" for name, setting in found.items())
 
 
-def test_a_topic_of_few_partitions_is_read_in_more() -> None:
+def test_a_topic_of_few_partitions_is_read_by_more_tasks() -> None:
     of = QueryWorkload(0.2, (StageWork("read kafka", 3.0, 2, reads_source=True),), 100.0)
     found = named(advise(of, today(setup=QuerySetup(4, 2), source="kafka"), Target(2.0), MOST))
     assert found["minPartitions"].now == "2"
@@ -166,7 +166,7 @@ def test_a_topic_of_few_partitions_is_read_in_more() -> None:
     assert "minPartitions" not in named(files)
 
 
-def test_a_trigger_that_is_too_slow() -> None:
+def test_a_trigger_that_is_too_slow_is_shortened() -> None:
     of = QueryWorkload(0.2, (StageWork("count by word", 0.5, 8),), 100.0)
     found = named(advise(of, today(setup=QuerySetup(2, 2, 8, trigger_seconds=60.0)), Target(5.0), MOST))
     trigger = found["processingTime"]
@@ -174,7 +174,7 @@ def test_a_trigger_that_is_too_slow() -> None:
     assert 0 < float(trigger.value.removesuffix(" seconds")) < 10
 
 
-def test_a_limit_that_holds_records_back_is_raised_and_one_that_fits_is_left() -> None:
+def test_a_limit_that_is_too_low_is_raised_and_a_fitting_limit_stays() -> None:
     target = Target(3.0)
     low = advise(WORD_COUNT, today(source="kafka", limit=100), target, MOST)
     assert "admits 100 records" in named(low)["maxOffsetsPerTrigger"].reason
@@ -187,7 +187,7 @@ def test_a_limit_that_holds_records_back_is_raised_and_one_that_fits_is_left() -
     assert int(named(advise(WORD_COUNT, files, target, MOST))["maxFilesPerTrigger"].value) < fits / 1000
 
 
-def test_a_stage_of_its_own_number_is_advised_by_its_mark_and_the_others_by_sparks_setting() -> None:
+def test_a_marked_stage_is_advised_by_its_mark_and_other_stages_by_the_spark_setting() -> None:
     stages = (StageWork("enrich + clean", 1.0, 3), StageWork("count by word", 1.0, 3, stateful=True))
     marked = today(setup=QuerySetup(1, 2), stages={"enrich": 3})
     of = replace(WORD_COUNT, stages=stages)
@@ -200,7 +200,7 @@ def test_a_stage_of_its_own_number_is_advised_by_its_mark_and_the_others_by_spar
     assert any(line.startswith("parallelism of enrich: 3 → ") for line in advice_lines(alone))
 
 
-def test_what_cannot_be_had_is_said() -> None:
+def test_an_unreachable_target_and_undivided_work_are_caveats() -> None:
     advice = advise(replace(WORD_COUNT, fixed_seconds=2.0), today(), Target(1.0), MOST)
     assert not advice.reachable
     assert "24 executors is predicted to hold 1.00 s" in advice.caveats[0]
@@ -211,8 +211,8 @@ def test_what_cannot_be_had_is_said() -> None:
     assert any("rough" in caveat and "3.00 s" in caveat for caveat in rough.caveats)
 
 
-def test_a_topic_of_few_partitions_leaves_slots_waiting_and_that_is_said_with_numbers() -> None:
-    """Two partitions: 0.06 s of work is read in 0.03 s of each second, whoever waits beside."""
+def test_slots_that_wait_for_a_topic_of_few_partitions_are_a_caveat_with_numbers() -> None:
+    """Two partitions: 0.06 s of work is read in 0.03 s of each second, at any number of slots."""
     of = QueryWorkload(0.2, (StageWork("read kafka", 0.06, 2, reads_source=True), StageWork("count", 4.0, 8)), 100.0)
     few, target = today(setup=QuerySetup(4, 2, partitions=8), source="kafka"), Target(2.6)
     advice = advise(of, few, target, 4)
@@ -227,7 +227,7 @@ def test_a_topic_of_few_partitions_leaves_slots_waiting_and_that_is_said_with_nu
 
 
 @given(st.integers(0, 2**32))
-def test_slots_wait_for_a_topic_only_where_there_are_more_than_it_has_readers(seed: int) -> None:
+def test_slots_wait_for_a_topic_only_when_it_has_fewer_readers_than_slots(seed: int) -> None:
     of, now, target = drawn(seed)
     advice = advise(of, now, target, MOST)
     then = applied(advice, now).setup
@@ -235,7 +235,7 @@ def test_slots_wait_for_a_topic_only_where_there_are_more_than_it_has_readers(se
     assert waits == any("slots wait" in each for each in advice.caveats)
 
 
-def test_a_hot_partition_is_a_reader_that_no_executor_divides() -> None:
+def test_a_hot_partition_is_a_caveat_that_suggests_more_source_partitions() -> None:
     read = StageWork("read kafka", 0.5, 4, 0.6, reads_source=True)
     of = QueryWorkload(0.2, (read,), 100.0)
     (caveat,) = [each for each in advise(of, today(source="kafka"), Target(3.0), 4).caveats if "60%" in each]

@@ -1,4 +1,4 @@
-"""The predicted batch time beside batches whose tasks are dealt out one by one, as Spark's scheduler does."""
+"""The predicted batch time against a schedule of tasks one by one, as Spark does it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ shares = st.floats(0, 1)
 
 
 def stage_of(tasks: list[float], slots: int) -> float:
-    """How long a stage lasts whose tasks go to whichever slot is free."""
+    """Return the duration of a stage whose tasks go to the next free slot."""
     free = [0.0] * slots
     for task in tasks:
         heapq.heapreplace(free, free[0] + task)
@@ -35,14 +35,14 @@ def stage_of(tasks: list[float], slots: int) -> float:
 
 
 def tasks_of(work: float, tasks: int, undivided: float, chance: random.Random | None = None) -> list[float]:
-    """The hot one last, which is the worst that can be; each other by chance up to a tenth off."""
+    """Return task times: the hot task last, the worst order; others vary by up to a tenth."""
     even = [work * (1 - undivided) / tasks] * tasks
     even[-1] += work * undivided
     return even if chance is None else [task * chance.uniform(0.9, 1.1) for task in even]
 
 
 @given(counts, counts, shares)
-def test_a_stage_lasts_as_its_tasks_do_when_they_are_dealt_out(tasks: int, slots: int, undivided: float) -> None:
+def test_the_stage_time_equals_a_schedule_of_its_tasks(tasks: int, slots: int, undivided: float) -> None:
     found = predict_stage_seconds(StageWork("s", 1.0, tasks, undivided), tasks, slots)
     assert found == pytest.approx(stage_of(tasks_of(1.0, tasks, undivided), slots))
 
@@ -55,10 +55,10 @@ def test_more_slots_never_make_a_stage_longer(tasks: int, slots: int, more: int,
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 4), st.floats(0, 6))
-def test_batches_that_follow_each_other_settle_where_it_says(
+def test_successive_batches_converge_to_the_predicted_time(
     seed: int, executors: int, cores: int, trigger: float
 ) -> None:
-    """Batch after batch, each of the input that came while the one before ran, tasks a tenth off by chance."""
+    """Each batch covers the input that arrived during the previous batch; task times vary by a tenth."""
     chance = random.Random(seed)
     stages = tuple(
         StageWork(f"stage {at}", chance.uniform(0.1, 0.4), chance.choice([2, 8, 12]), chance.choice([0, 0, 0.2]))
@@ -69,7 +69,7 @@ def test_batches_that_follow_each_other_settle_where_it_says(
         QuerySetup(executors, cores, trigger_seconds=trigger),
     )
     found = predict_batch_time(of, setup)
-    if found.busy > 0.8:  # there each percent of a task is many of a batch
+    if found.busy > 0.8:  # near saturation, one percent of a task is many percent of a batch
         return
     batches, covered = [], 1.0
     for _ in range(60):
@@ -82,7 +82,7 @@ def test_batches_that_follow_each_other_settle_where_it_says(
     assert sum(batches[30:]) / 30 == pytest.approx(found.seconds, rel=0.15 / (1 - found.busy))
 
 
-def test_the_middle_of_three_cases() -> None:
+def test_batch_time_with_and_without_a_trigger() -> None:
     of = QueryWorkload(0.5, (StageWork("s", 1.0, 4),), 10.0)
     waits = predict_batch_time(of, QuerySetup(2, 2, trigger_seconds=4.0))
     assert (waits.seconds, waits.covered, waits.latency("mean")) == (1.5, 4.0, 3.5)
@@ -107,7 +107,7 @@ def times(work: float | None = 3.0) -> tuple[StageTime, ...]:
     )
 
 
-def test_the_work_of_stages_adds_up_to_the_load() -> None:
+def test_the_work_of_the_stages_sums_to_the_load() -> None:
     found = build_workload(sizing(1.5, 0.4), times(), 2.0)
     assert found is not None
     assert found.work == pytest.approx(1.5 * 2.0)
@@ -119,7 +119,7 @@ def test_the_work_of_stages_adds_up_to_the_load() -> None:
     assert found.at_rate(200.0).work == pytest.approx(6.0)
 
 
-def test_of_what_was_not_measured_nothing_is_predicted() -> None:
+def test_missing_measurements_give_no_workload() -> None:
     assert build_workload(sizing(None, 0.4), times(), 2.0) is None
     assert build_workload(sizing(1.5, None), times(), 2.0) is None
     assert build_workload(sizing(1.5, 0.4), times(None), 2.0) is None
@@ -127,6 +127,6 @@ def test_of_what_was_not_measured_nothing_is_predicted() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"executors": 0}, {"cores": 0}, {"partitions": 0}, {"trigger_seconds": -1.0}])
-def test_a_setup_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
+def test_an_invalid_setup_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         QuerySetup(**{"executors": 1, "cores": 1, **wrong})  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from autotrascale.plan.sizing.sizing import Sizing
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    """Limit BLAS to one thread: with small matrices, threads wait for each other, especially on a busy machine."""
     with threadpool_limits(1):
         yield
 
@@ -81,7 +81,7 @@ def test_json_keeps_every_bit_of_the_answers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_answers_as_the_study_it_came_from(kind: str) -> None:
+def test_a_model_predicts_the_scores_of_its_study(kind: str) -> None:
     mean, std = model(kind).predict(SOME)
     assert mean.shape == std.shape == (4,)
     assert ((mean > 0) & (mean <= 1.05)).all()
@@ -117,8 +117,8 @@ def noise_of(model: BenefitModel) -> float:
 
 @settings(max_examples=40, deadline=None)
 @given(noise=st.floats(0.02, 0.12), said=st.sampled_from([0.03, 0.05, 0.1]), seed=st.integers(0, 99))
-def test_noise_is_learned_of_windows_at_one_configuration(noise: float, said: float, seed: int) -> None:
-    """It goes from what it was said to be towards what windows show, and never far off; a model carries it along."""
+def test_noise_is_learned_from_repeated_windows(noise: float, said: float, seed: int) -> None:
+    """The learned noise moves from the configured towards the observed noise, within limits; a model stores it."""
     rng = np.random.default_rng(seed)
     study = Study(FLOOR, P_MAX, TARGET, settings=SearchSettings(noise=said))
     study.tell((3, 3), latency=0.2)
@@ -130,8 +130,8 @@ def test_noise_is_learned_of_windows_at_one_configuration(noise: float, said: fl
 
 
 @pytest.mark.parametrize("apart", [1.0, 40.0])
-def test_what_repeated_windows_show_of_the_noise_counts_of_models_that_are_of_this_job(apart: float) -> None:
-    """Latencies that are 40 times as high are another job's."""
+def test_repeated_windows_of_a_source_count_only_if_it_is_of_the_same_job(apart: float) -> None:
+    """Latencies 40 times as high are of another job."""
     study = Study(FLOOR, P_MAX, TARGET)
     for k in ((2, 4), (3, 3), (4, 6)):
         for times in (1.0, 1.2, 1.0, 1.2):
@@ -149,12 +149,12 @@ def test_windows_without_a_known_scatter_say_nothing_of_the_noise() -> None:
     made = study.model(10)
     without = replace(made, samples=tuple(replace(sample, scatter=None) for sample in made.samples))
     assert noise_of(without) == pytest.approx(0.05)
-    assert noise_of(made) == pytest.approx(0.1)  # at most twice the noise that was told
+    assert noise_of(made) == pytest.approx(0.1)  # at most twice the configured noise
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_serves_another_study_whatever_that_one_knows(kind: str) -> None:
-    """The source may have known its execution model where the study does not, or the other way round."""
+def test_a_model_is_a_source_for_studies_with_and_without_an_execution_model(kind: str) -> None:
+    """Either the source or the study may know the execution model."""
     for execution in (None, "micro-batch"):
         sized = Sizing.of_loads((3, 3), (12, 12), execution=execution)  # type: ignore[arg-type]
         study = Study((3, 3), 12, 0.3, source=model(kind), sizing=sized)
@@ -163,14 +163,14 @@ def test_a_model_serves_another_study_whatever_that_one_knows(kind: str) -> None
         assert study.ask() in study.lattice
 
 
-def test_a_model_of_the_papers_kind_warms_the_default_search_too() -> None:
-    """It carries the same runs. It used to be passed over in silence."""
+def test_a_score_model_is_a_source_of_the_default_search() -> None:
+    """It has the same runs."""
     warm = Study(FLOOR, P_MAX, TARGET, source=model("score"))
     warm.tell((3, 4), latency=latency((3, 4)))
     assert [ancestor.rate for ancestor in warm.model(120).ancestors] == [100]
 
 
-def test_a_models_ancestors_are_bounded_and_have_none_of_their_own() -> None:
+def test_ancestors_are_limited_and_have_no_ancestors() -> None:
     source = model("latency")
     for i in range(ANCESTORS + 2):
         source = studied(1, (2 + i % 2, 3), source=source).model(200 + i)
@@ -181,7 +181,7 @@ def test_a_models_ancestors_are_bounded_and_have_none_of_their_own() -> None:
     assert size < len(studied(1, source=source).model(300).to_json()) * 1.5 < 40_000
 
 
-def test_another_target_is_seen_from_the_same_runs() -> None:
+def test_a_model_for_another_target_uses_the_same_runs() -> None:
     doubled = model("latency").towards(2 * TARGET)
     assert np.allclose(doubled.log_ratio(SOME)[0], model("latency").log_ratio(SOME)[0] - math.log(2), atol=0.02)
 
@@ -258,8 +258,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=120)
 @given(st.sampled_from(KINDS), st.data())
-def test_a_model_with_anything_changed_in_it_is_refused_or_works(kind: str, data: st.DataObject) -> None:
-    """Never a traceback of another kind, and never an answer that is no number."""
+def test_a_modified_model_is_refused_or_works(kind: str, data: st.DataObject) -> None:
+    """Only `InputError` is raised, and every prediction is a finite number."""
     value = json.loads(model(kind).to_json())
     for _ in range(data.draw(st.integers(1, 2))):
         *way, last = data.draw(st.sampled_from(places(value)[1:]))
@@ -278,7 +278,7 @@ def test_a_model_with_anything_changed_in_it_is_refused_or_works(kind: str, data
 
 @settings(max_examples=60)
 @given(st.sampled_from(KINDS), st.data())
-def test_a_model_file_with_a_piece_of_it_damaged_is_refused_or_works(kind: str, data: st.DataObject) -> None:
+def test_a_damaged_model_file_is_refused_or_works(kind: str, data: st.DataObject) -> None:
     text = model(kind).to_json()
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 20)))
@@ -289,7 +289,7 @@ def refused_or_works(text: str) -> None:
     try:
         changed = BenefitModel.from_json(text)
         with warnings.catch_warnings():
-            # scikit-learn says so when rounding made a variance negative, and takes it for zero.
+            # scikit-learn warns when rounding makes a variance negative, and uses zero.
             warnings.filterwarnings("ignore", message="Predicted variances smaller than 0")
             predicted = changed.predict([changed.floor, changed.p_max])
             again = BenefitModel.from_json(changed.to_json()).predict([changed.floor, changed.p_max])
@@ -299,6 +299,6 @@ def refused_or_works(text: str) -> None:
     assert np.array_equal(predicted, again)
 
 
-def test_a_model_without_any_run_is_none() -> None:
+def test_a_model_without_runs_is_refused() -> None:
     with pytest.raises(InputError, match="samples: is empty"):
         BenefitModel("latency", 1.0, Sizing.of_loads(FLOOR, (9, 9)), TARGET, 0.5, 0.5, ())

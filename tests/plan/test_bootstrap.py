@@ -13,8 +13,8 @@ from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.testing.strategies import boxes
 
 
-def test_word_count_has_the_papers_ten_samples_in_its_order() -> None:
-    """§III-D: k'_max + i · interval for all operators alike, then one operator at P_max and the others at k'."""
+def test_the_word_count_has_the_papers_ten_samples_in_order() -> None:
+    """§III-D: k'_max + i · interval for all operators, then one operator at P_max and all other operators at k'."""
     assert bootstrap_set((3, 4, 12, 10), 40, uniform=6) == [
         (12, 12, 12, 12),
         (18, 18, 18, 18),
@@ -30,7 +30,7 @@ def test_word_count_has_the_papers_ten_samples_in_its_order() -> None:
 
 
 @given(boxes(), st.integers(2, 8))
-def test_every_sample_is_a_point_of_the_lattice_and_there_once(box: tuple[Point, Point], uniform: int) -> None:
+def test_every_sample_is_a_point_of_the_lattice_and_unique(box: tuple[Point, Point], uniform: int) -> None:
     samples = bootstrap_set(*box, uniform)
     assert all(k in Lattice(*box) for k in samples)
     assert len(set(samples)) == len(samples) <= uniform + len(box[0])
@@ -54,7 +54,7 @@ def test_a_floor_at_p_max_is_one_sample() -> None:
     assert bootstrap_set((5, 5), 5) == [(5, 5)]
 
 
-def test_operators_with_bounds_of_their_own_stop_there() -> None:
+def test_operators_with_their_own_bounds_stop_there() -> None:
     assert bootstrap_set((1, 2), (3, 9), uniform=2) == [(2, 2), (3, 9), (3, 2), (1, 9)]
 
 

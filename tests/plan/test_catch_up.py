@@ -1,4 +1,4 @@
-"""A second query that is led through the batches of the first: when it takes over, and when it never will."""
+"""Following the batches of the first query: when the second query takes over, and when it is given up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ rounds = st.builds(CatchUpRound, st.floats(0.0, 300.0), counts, counts, counts)
 
 
 def followed(behind: int, apart: float, each: float, start: float) -> tuple[CatchUpStep, list[CatchUpRound]]:
-    """Round after round, with batches that come and are done as regularly as can be."""
+    """Follow in rounds, with perfectly regular batches."""
     seen, at, due = list[CatchUpRound](), 0.0, 0.0
     while (step := decide_catch_up(seen, PATIENCE)).do == "follow":
         done = behind
@@ -31,9 +31,11 @@ def followed(behind: int, apart: float, each: float, start: float) -> tuple[Catc
 
 
 @given(st.integers(1, 40), seconds, st.floats(0.05, 0.8), st.floats(0.0, 10.0))
-def test_one_that_is_faster_comes_up_if_there_is_time(behind: int, apart: float, share: float, start: float) -> None:
+def test_a_faster_second_query_catches_up_if_there_is_time(
+    behind: int, apart: float, share: float, start: float
+) -> None:
     each = share * apart
-    most = start + (behind + start / apart + 3) * each / (1 - share)  # what comes meanwhile included
+    most = start + (behind + start / apart + 3) * each / (1 - share)  # includes batches that arrive meanwhile
     step, seen = followed(behind, apart, each, start)
     if most + 3 * apart / (1 - share) < PATIENCE:
         assert step == CatchUpStep("hand over")
@@ -42,35 +44,35 @@ def test_one_that_is_faster_comes_up_if_there_is_time(behind: int, apart: float,
 
 
 @given(st.integers(2, 40), st.floats(0.6, 30.0), st.floats(1.2, 9.0), st.floats(0.0, 10.0))
-def test_one_that_is_slower_is_given_up_after_its_second_round(
+def test_a_slower_second_query_is_given_up_after_its_second_round(
     behind: int, apart: float, share: float, start: float
 ) -> None:
     step, seen = followed(behind, apart, share * apart, start)
-    assert len(seen) <= 2 or seen[1].came <= seen[1].done + 1  # one may be there by chance
+    assert len(seen) <= 2 or seen[1].came <= seen[1].done + 1  # one batch may be there by chance
     if step.do == "give up":
         assert "batch" in step.why
         assert sum(one.seconds for one in seen[:-1]) < PATIENCE
 
 
 @given(st.lists(rounds, max_size=6))
-def test_it_always_says_what_to_do_and_why(seen: list[CatchUpRound]) -> None:
+def test_every_decision_has_a_step_and_giving_up_has_a_reason(seen: list[CatchUpRound]) -> None:
     step = decide_catch_up(seen, PATIENCE)
     assert (step.do == "give up") == bool(step.why)
     if step.do == "follow" and seen:
-        assert sum(one.seconds for one in seen) < PATIENCE  # not for ever
+        assert sum(one.seconds for one in seen) < PATIENCE  # the overlap ends
     if seen and seen[-1].behind <= 1:
         assert step.do == "hand over"
 
 
 @given(rounds)
-def test_nobody_judges_by_the_first_round(first: CatchUpRound) -> None:
+def test_the_first_round_is_not_used_for_estimates(first: CatchUpRound) -> None:
     if first.seconds < PATIENCE:
         assert decide_catch_up([first], PATIENCE).do in ("follow", "hand over")
 
 
 @given(rounds)
-def test_what_is_left_is_done_while_more_comes(last: CatchUpRound) -> None:
-    """In that time B does what is waiting and what A commits meanwhile."""
+def test_the_left_time_includes_batches_that_arrive_meanwhile(last: CatchUpRound) -> None:
+    """In that time the second query does the waiting batches and those that the first query commits meanwhile."""
     left = estimate_left_seconds(last)
     if left < math.inf:
         came = left / last.apart

@@ -46,7 +46,7 @@ def test_demand_and_load_never_fall_when_rates_rise(snapshot: Snapshot, factor: 
 
 
 @given(snapshots())
-def test_whole_metrics_leave_no_gap_and_nothing_unknown(snapshot: Snapshot) -> None:
+def test_complete_metrics_leave_no_gap(snapshot: Snapshot) -> None:
     demand = measure_demand(snapshot)
     assert not demand.gaps
     assert not demand.kept_sources
@@ -55,8 +55,8 @@ def test_whole_metrics_leave_no_gap_and_nothing_unknown(snapshot: Snapshot) -> N
 
 
 @given(snapshots())
-def test_how_useful_time_is_split_over_a_window_does_not_matter(snapshot: Snapshot) -> None:
-    """Twice the records in twice the useful time is the same instance."""
+def test_demand_does_not_depend_on_the_window_length(snapshot: Snapshot) -> None:
+    """Twice the records in twice the useful time give the same capacity."""
     doubled = {name: replace(m, **_doubled(m)) for name, m in snapshot.operators.items()}
     assert measure_demand(replace(snapshot, operators=doubled)).load == pytest.approx(measure_demand(snapshot).load)
 
@@ -78,8 +78,8 @@ def test_demand_of_the_word_count() -> None:
     assert demand.load == pytest.approx({"source": 1.25, "flatmap": 10.0, "count": 40.0})
 
 
-def test_instances_are_averaged_by_their_rates_not_by_their_sums() -> None:
-    """DS2 Eq. 5 adds rates: one instance at 10/s and one at 30/s are 20/s each, however long each was busy."""
+def test_instances_are_averaged_by_their_rates() -> None:
+    """DS2 Eq. 5 sums rates: instances of 10/s and 30/s have a mean of 20/s, at any busy times."""
     fast, slow = Work(300, 300, 10.0), Work(100, 100, 10.0)
     rarely = replace(slow, records_in=10, useful_seconds=1.0)
     for instances in ((fast, slow), (fast, rarely)):
@@ -101,19 +101,19 @@ def test_instances_are_averaged_by_their_rates_not_by_their_sums() -> None:
         ({"records_out": None}, "count of output records"),
     ],
 )
-def test_what_an_operator_does_not_say_is_named(fields: dict[str, object], what: str) -> None:
+def test_a_missing_measurement_is_named(fields: dict[str, object], what: str) -> None:
     demand = measure_demand(with_metrics(word_count(), "flatmap", **fields))
     assert list(missing(demand)) == ["flatmap"]
     assert what in missing(demand)["flatmap"]
     assert demand.load["count"] is None
 
 
-def test_every_operator_with_a_gap_is_named_even_behind_another() -> None:
+def test_every_operator_with_a_gap_is_named() -> None:
     snapshot = with_metrics(with_metrics(word_count(), "flatmap", useful_seconds=None), "count", useful_seconds=0.0)
     assert list(missing(measure_demand(snapshot))) == ["flatmap", "count"]
 
 
-def test_an_instance_that_got_no_records_is_taken_to_be_like_those_that_did() -> None:
+def test_an_instance_without_records_counts_like_the_mean() -> None:
     instances = (Work(300, 300, 10.0), Work(0, 0, 0.004))
     shape = {"records_in": None, "records_out": None, "useful_seconds": None, "parallelism": 2}
     whole = with_metrics(word_count(), "flatmap", **shape, instances=instances)
@@ -128,7 +128,7 @@ def test_one_instance_without_useful_time_leaves_the_operator_unknown() -> None:
     assert "zero" in missing(measure_demand(whole))["flatmap"]
 
 
-def test_silent_instances_are_a_gap_whatever_the_others_say() -> None:
+def test_instances_that_do_not_report_are_a_gap() -> None:
     fields = {"records_in": None, "records_out": None, "useful_seconds": None, "instances": (Work(300, 300, 10.0),)}
     for rate in (100.0, 0.0):
         demand = measure_demand(with_metrics(word_count(rate), "flatmap", **fields))
@@ -137,11 +137,11 @@ def test_silent_instances_are_a_gap_whatever_the_others_say() -> None:
     assert list(missing(measure_demand(source))) == ["source"]
 
 
-def test_a_sink_need_not_say_what_it_puts_out() -> None:
+def test_a_sink_needs_no_count_of_output_records() -> None:
     assert not measure_demand(with_metrics(word_count(), "count", records_out=None)).gaps
 
 
-def test_a_source_without_a_true_rate_is_kept_and_is_no_gap() -> None:
+def test_a_source_without_a_true_rate_keeps_its_parallelism() -> None:
     for fields in ({"useful_seconds": 0.0}, {"useful_seconds": None}, {"records_in": None, "records_out": None}):
         demand = measure_demand(with_metrics(word_count(), "source", **fields))
         assert demand.kept_sources == {"source"}
@@ -162,14 +162,14 @@ def test_no_input_rate_means_no_demand_and_nothing_unknown() -> None:
     assert not demand.gaps
 
 
-def test_a_filter_that_lets_nothing_through_leaves_no_demand_behind_it() -> None:
+def test_a_filter_that_drops_all_records_leaves_no_demand_downstream() -> None:
     snapshot = with_metrics(word_count(), "flatmap", records_out=0.0)
     demand = measure_demand(with_metrics(snapshot, "count", records_in=0.0, useful_seconds=0.0))
     assert demand.rate["count"] == 0.0
     assert not demand.gaps
 
 
-def test_input_without_output_demand_but_unknown_capacity_holds_only_where_there_is_demand() -> None:
+def test_unknown_capacity_is_a_gap_only_with_demand() -> None:
     assert list(missing(measure_demand(with_metrics(word_count(), "count", records_in=0.0)))) == ["count"]
 
 
@@ -181,7 +181,7 @@ def test_input_without_output_demand_but_unknown_capacity_holds_only_where_there
         {"records_out": 1e308, "records_in": 1e-5},
     ],
 )
-def test_what_numbers_cannot_hold_is_unknown_and_never_infinite(fields: dict[str, object]) -> None:
+def test_an_overflow_is_unknown_and_never_infinite(fields: dict[str, object]) -> None:
     demand = measure_demand(with_metrics(word_count(), "flatmap", **fields))
     assert demand.gaps
     assert all(load is None or load < float("inf") for load in demand.load.values())

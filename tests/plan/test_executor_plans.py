@@ -1,4 +1,4 @@
-"""Laws of a plan for executors: what it ends at, in which order it gets there, and how seldom it stops a query."""
+"""Laws of a plan for executors: its result, the order of its steps, and how rarely it stops a query."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def done(application: RunningApplication, plan: ExecutorPlan) -> RunningApplicat
 
 
 @given(applications(), bounds())
-def test_it_asks_for_the_sum_over_the_queries_within_the_bounds(
+def test_the_plan_has_the_executors_of_all_queries_within_the_bounds(
     application: RunningApplication, bounds: ExecutorRange
 ) -> None:
     plan = plan_executors(application, bounds)
@@ -87,7 +87,7 @@ def test_it_asks_for_the_sum_over_the_queries_within_the_bounds(
 
 
 @given(applications(), bounds())
-def test_no_slot_waits_for_want_of_partitions(application: RunningApplication, bounds: ExecutorRange) -> None:
+def test_every_slot_gets_a_task(application: RunningApplication, bounds: ExecutorRange) -> None:
     plan = plan_executors(application, bounds)
     end = done(application, plan)
     for query in end.queries:
@@ -100,7 +100,7 @@ def test_no_slot_waits_for_want_of_partitions(application: RunningApplication, b
 
 
 @given(applications(), bounds())
-def test_up_executors_come_first_and_down_they_go_last(application: RunningApplication, bounds: ExecutorRange) -> None:
+def test_executors_are_added_first_and_released_last(application: RunningApplication, bounds: ExecutorRange) -> None:
     plan = plan_executors(application, bounds)
     kinds = [type(step) for step in plan.steps]
     assert GrowExecutors not in kinds[1:]
@@ -110,13 +110,15 @@ def test_up_executors_come_first_and_down_they_go_last(application: RunningAppli
     need = min(sum(query.needed for query in application.queries), bounds.most)
     at = application
     for step in plan.steps:
-        if isinstance(step, MovePartitions):  # while they move there are slots for the need, or all there will be
+        if isinstance(
+            step, MovePartitions
+        ):  # during the moves there are enough slots for the need, or all future slots
             assert at.executors >= need
         at = after(at, step)
 
 
 @given(applications(), bounds())
-def test_a_plan_that_is_done_plans_nothing_more(application: RunningApplication, bounds: ExecutorRange) -> None:
+def test_after_a_plan_is_carried_out_no_steps_remain(application: RunningApplication, bounds: ExecutorRange) -> None:
     plan = plan_executors(application, bounds)
     again = plan_executors(done(application, plan), bounds)
     assert again.steps == ()
@@ -124,17 +126,17 @@ def test_a_plan_that_is_done_plans_nothing_more(application: RunningApplication,
 
 
 @given(applications(), bounds(), st.integers(1, 120))
-def test_what_the_cluster_granted_is_planned_with(
+def test_a_plan_with_the_granted_executors_has_no_steps_left(
     application: RunningApplication, bounds: ExecutorRange, granted: int
 ) -> None:
-    """Whoever asked in vain plans with what there is: partitions then fit that."""
+    """After a refused request, the plan uses the granted executors, and partitions fit them."""
     granted = min(granted, bounds.most)
     plan = plan_executors(replace(application, executors=granted), ExecutorRange(min(bounds.least, granted), granted))
     assert not any(isinstance(step, GrowExecutors) for step in plan.steps)
 
 
 @given(st.integers(1, 2000), cores, st.integers(1, 10_000), st.one_of(st.none(), bounds()))
-def test_partitions_stay_where_they_fit_and_fit_where_they_go(
+def test_fitting_partitions_stay_and_new_partitions_fit(
     executors: int, cores: int, now: int, bounds: ExecutorRange | None
 ) -> None:
     wanted, reason = choose_partitions(executors, cores, now, bounds)
@@ -151,8 +153,8 @@ def test_partitions_stay_where_they_fit_and_fit_where_they_go(
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=30), cores, st.integers(1, 40))
-def test_between_one_and_three_executors_state_moves_twice_at_most(course: list[int], cores: int, now: int) -> None:
-    """… however often executors come and go."""
+def test_between_one_and_three_executors_state_moves_at_most_twice(course: list[int], cores: int, now: int) -> None:
+    """This holds for any sequence of changes."""
     moves = 0
     for executors in course:
         wanted = choose_partitions(executors, cores, now, ExecutorRange(1, 3))[0]
@@ -161,22 +163,22 @@ def test_between_one_and_three_executors_state_moves_twice_at_most(course: list[
 
 
 @given(st.data(), st.integers(1, 40), cores)
-def test_partitions_for_the_most_executors_are_kept_for_few(data: st.DataObject, most: int, cores: int) -> None:
-    """Until the tasks' own cost is too much, or a slot in six has nothing to do."""
+def test_partitions_for_many_executors_are_kept_for_few(data: st.DataObject, most: int, cores: int) -> None:
+    """Partitions are kept up to MANY_WAVES waves, if at most one slot in six is idle."""
     executors, now = data.draw(st.integers(1, most)), NEW_WAVES * most * cores
     waves = math.ceil(now / (executors * cores))
     stays = choose_partitions(executors, cores, now, ExecutorRange(1, most))[0] == now
     assert stays == (waves <= MANY_WAVES and compute_slot_usage(now, executors * cores) >= LEAST_USE)
 
 
-def test_why_partitions_move_is_said() -> None:
+def test_a_move_of_partitions_has_a_reason_with_numbers() -> None:
     assert choose_partitions(4, 1, 3)[1].numbers["wanted"] == 12
     assert "62% of 4 slots" in choose_partitions(4, 1, 5)[1].text
     assert "9 waves" in choose_partitions(4, 1, 36)[1].text
 
 
 @given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(0, 90), max_size=5), max_size=4), cores)
-def test_stages_take_turns_and_queries_do_not(stages: dict[str, list[int]], cores: int) -> None:
+def test_stages_share_slots_and_queries_do_not(stages: dict[str, list[int]], cores: int) -> None:
     needed = sum_slots(stages)
     assert needed == sum(sum_slots({name: each}) for name, each in stages.items())
     assert all(needed >= n for each in stages.values() for n in each)
@@ -197,7 +199,7 @@ def test_executor_seconds_add_up(spans: list[tuple[float, int]], price: float) -
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 3), (3, 2), (1, True)])
-def test_bounds_that_are_none_are_refused(least: int, most: int) -> None:
+def test_invalid_bounds_are_refused(least: int, most: int) -> None:
     with pytest.raises(InputError):
         ExecutorRange(least, most)
 

@@ -39,7 +39,7 @@ def floor_of(snapshot: Snapshot) -> Floor:
 
 
 def holds(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
-    """The job keeps up by the model's own inequality, with room for roundings."""
+    """Return whether the job keeps up by the inequality of the model, with a margin for rounding."""
     load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
     k = list(parallelism.values())
     return (
@@ -68,7 +68,7 @@ def test_golden_batch_shares() -> None:
 
 
 @given(snapshots())
-def test_the_floor_holds_the_rate_or_says_that_nothing_does(snapshot: Snapshot) -> None:
+def test_the_floor_holds_the_rate_or_the_rate_is_out_of_reach(snapshot: Snapshot) -> None:
     floor = floor_of(snapshot)
     assert holds(snapshot, dict(floor.parallelism)) == floor.reachable
     assert all(1 <= k <= P_MAX for k in floor.parallelism.values())
@@ -77,7 +77,7 @@ def test_the_floor_holds_the_rate_or_says_that_nothing_does(snapshot: Snapshot) 
 
 
 @given(snapshots())
-def test_one_instance_less_does_not_hold_it(snapshot: Snapshot) -> None:
+def test_one_instance_less_does_not_hold_the_rate(snapshot: Snapshot) -> None:
     floor = floor_of(snapshot)
     if not floor.reachable:
         return
@@ -118,7 +118,7 @@ def test_bounds_of_operators_are_kept(snapshot: Snapshot) -> None:
 
 
 @given(snapshots())
-def test_reach_is_how_much_of_the_rate_the_bounds_carry(snapshot: Snapshot) -> None:
+def test_reach_is_the_multiple_of_the_rate_that_the_bounds_sustain(snapshot: Snapshot) -> None:
     floor = floor_of(snapshot)
     if math.isinf(floor.reach) or snapshot.overhead_share == 1:
         return
@@ -131,7 +131,7 @@ small = st.lists(st.one_of(st.just(0.0), st.floats(0.01, 6.0)), min_size=1, max_
 
 
 @given(small, st.floats(0.0, 0.9), st.data())
-def test_greedy_is_as_good_as_trying_everything(loads: list[float], overhead: float, data: st.DataObject) -> None:
+def test_greedy_equals_exhaustive_search(loads: list[float], overhead: float, data: st.DataObject) -> None:
     lower = [data.draw(st.integers(1, 2)) for _ in loads]
     upper = [data.draw(st.integers(least, 6)) for least in lower]
     hot = [data.draw(st.sampled_from((0.0, 0.1, 0.9))) for _ in loads]
@@ -143,7 +143,7 @@ def test_greedy_is_as_good_as_trying_everything(loads: list[float], overhead: fl
 
     enough = [sum(k) for k in everything if busy(k) <= 1 + 1e-9]
     if any(abs(busy(found) - 1 - 1e-9) < 1e-12 for _ in enough):
-        return  # which side of the slack it is on depends on the order of a sum
+        return  # a sum at the edge of the slack depends on its order
     if enough:
         assert sum(found) == min(enough)
     else:
@@ -151,8 +151,8 @@ def test_greedy_is_as_good_as_trying_everything(loads: list[float], overhead: fl
 
 
 @given(snapshots(execution="micro-batch"))
-def test_a_stage_lasts_as_long_as_the_instance_that_took_in_most(snapshot: Snapshot) -> None:
-    """At the parallelism that was measured; and no parallelism divides what one instance takes in alone."""
+def test_a_stage_lasts_as_long_as_its_hottest_instance(snapshot: Snapshot) -> None:
+    """This holds at the measured parallelism. No parallelism divides the records of a hot key."""
     loads = [value or 0.0 for value in measure_demand(snapshot).load.values()]
     k, hot = list(snapshot.parallelism.values()), hot_shares(snapshot)
     skews = [metrics.skew for metrics in snapshot.operators.values()]
@@ -163,8 +163,8 @@ def test_a_stage_lasts_as_long_as_the_instance_that_took_in_most(snapshot: Snaps
         assert all(t >= least for t, least in zip(compute_stage_seconds(loads, more, hot), alone, strict=True))
 
 
-def test_a_key_that_one_instance_holds_is_not_divided() -> None:
-    """Of a load of 0.5, one of four instances takes in 95 %: the stage lasts 0.475 s of each second, on any number."""
+def test_a_hot_key_is_not_divided() -> None:
+    """With a load of 0.5, one of four instances receives 95 %: the stage lasts 0.475 s of each second at any k."""
     assert compute_stage_seconds([0.5], [4], [0.95 - 0.05 / 3]) == pytest.approx([0.475])
     even, hot = ([1.0, 4.0], [1, 1], [40, 40], 0.1), [0.0, 0.5]
     assert floor_micro_batch(*even) == [4, 7]
@@ -176,10 +176,10 @@ narrows = st.builds(NarrowWork, st.sampled_from((0.0, 0.2, 0.7, 1.0)), st.sample
 
 
 @given(st.floats(0.01, 6.0), st.floats(0.0, 0.9), st.sampled_from((0.0, 0.1, 0.9)), narrows, st.integers(1, 8))
-def test_what_is_narrow_is_floored_as_trying_everything_would(
+def test_the_floor_of_narrow_work_equals_exhaustive_search(
     load: float, overhead: float, hot: float, part: NarrowWork, most: int
 ) -> None:
-    """Of one operator, as a program's query is one: the least that is enough, else all that helps."""
+    """For one operator: the least instances that suffice, else all instances that help."""
     (found,) = floor_micro_batch([load], [1], [most], overhead, [hot], [part])
 
     def busy(k: int) -> float:
@@ -194,7 +194,7 @@ def test_what_is_narrow_is_floored_as_trying_everything_would(
 
 
 @given(small, st.floats(0.0, 0.9), st.data())
-def test_what_is_narrow_takes_no_less_and_holds_where_anything_does(
+def test_narrow_work_never_lowers_the_floor_and_holds_the_rate_if_possible(
     loads: list[float], overhead: float, data: st.DataObject
 ) -> None:
     lower, upper = [1] * len(loads), [data.draw(st.integers(1, 6)) for _ in loads]
@@ -214,9 +214,7 @@ def test_what_is_narrow_takes_no_less_and_holds_where_anything_does(
 
 
 @given(loads, st.integers(1, 40), narrows)
-def test_a_stage_is_as_long_as_its_narrow_part_and_no_shorter_for_more(
-    loads: list[float], k: int, part: NarrowWork
-) -> None:
+def test_more_instances_than_its_width_do_not_shorten_narrow_work(loads: list[float], k: int, part: NarrowWork) -> None:
     now, more = (compute_stage_seconds(loads, [own] * len(loads), (), [part] * len(loads)) for own in (k, k + 1))
     for load, t, then in zip(loads, now, more, strict=True):
         assert t >= then * (1 - 1e-12)
@@ -226,7 +224,7 @@ def test_a_stage_is_as_long_as_its_narrow_part_and_no_shorter_for_more(
 
 
 @given(snapshots(execution="micro-batch", max_operators=1), narrows, st.floats(0.0, 0.4))
-def test_a_floor_that_scales_badly_counts_what_is_narrow_too(snapshot: Snapshot, part: NarrowWork, loss: float) -> None:
+def test_a_floor_with_scaling_loss_includes_narrow_work(snapshot: Snapshot, part: NarrowWork, loss: float) -> None:
     operators = {name: replace(metrics, narrow=part) for name, metrics in snapshot.operators.items()}
     narrow, demand = replace(snapshot, operators=operators), measure_demand(snapshot)
     (name,) = operators
@@ -238,7 +236,9 @@ def test_a_floor_that_scales_badly_counts_what_is_narrow_too(snapshot: Snapshot,
 
 
 @given(loads, st.floats(0.0, 0.95), st.integers(1, 3), st.integers(40, 3000))
-def test_the_jump_ends_where_plain_greedy_does(loads: list[float], overhead: float, least: int, most: int) -> None:
+def test_the_start_by_bisection_leads_to_the_greedy_result(
+    loads: list[float], overhead: float, least: int, most: int
+) -> None:
     lower, upper = [least] * len(loads), [most] * len(loads)
     budget = 1 - overhead + 1e-9
     with pytest.MonkeyPatch.context() as patch:
@@ -249,7 +249,7 @@ def test_the_jump_ends_where_plain_greedy_does(loads: list[float], overhead: flo
 
 
 @pytest.mark.parametrize("loads", [[7.0] * 150, [0.001] * 500, [1e-3, 90.0, 5.0] * 20, [12.5] * 100 + [0.0] * 100])
-def test_the_jump_ends_where_plain_greedy_does_on_large_and_equal_loads(loads: list[float]) -> None:
+def test_the_start_by_bisection_leads_to_the_greedy_result_for_large_and_equal_loads(loads: list[float]) -> None:
     lower, upper = [1] * len(loads), [50_000] * len(loads)
     assert floor_micro_batch(loads, lower, upper, 0.2) == module._greedy(loads, lower, upper, 0.8 + 1e-9)
 
@@ -262,7 +262,7 @@ def test_pipelined_is_the_least_that_suffices(loads: list[float]) -> None:
         assert instances == 1 or load > (instances - 1) * (1 - 1e-8)
 
 
-def test_a_rounding_is_no_reason_for_an_instance() -> None:
+def test_rounding_adds_no_instance() -> None:
     for load in (10.000000000001, 9.999999999999, 0.1 * 3 / 0.3 * 10):
         assert floor_pipelined([load], [1], [40]) == [10]
         assert floor_shared([load / 2, load / 2], [1, 1], [40, 40]) == [10, 10]
@@ -275,12 +275,12 @@ def test_a_load_beyond_counting_ends_at_the_bound() -> None:
     assert floor_micro_batch([1e300, 1.0], [1, 1], [40, 40]) == [40, 40]
 
 
-def test_minimums_that_are_more_than_enough_stay() -> None:
+def test_minimums_above_the_need_are_kept() -> None:
     assert floor_micro_batch([100.0] * 10, [2000] * 10, [4000] * 10) == [2000] * 10
     assert floor_micro_batch([100.0] * 10, [2000] * 9 + [1], [4000] * 10)[-1] == 182  # 100/k ≤ 1 − 9 · 100/2000
 
 
-def test_out_of_reach_says_by_how_much() -> None:
+def test_a_rate_out_of_reach_has_a_reach_below_one() -> None:
     snapshot = chain_snapshot({"source": 1, "map": 1}, {"map": 1.0}, 100.0, p_max=40)
     floor = floor_of(snapshot)
     assert (dict(floor.parallelism), floor.reachable, floor.reach) == ({"source": 1, "map": 40}, False, 0.4)
@@ -289,7 +289,7 @@ def test_out_of_reach_says_by_how_much() -> None:
     assert floor_of(replace(snapshot, execution="shared")).reach == pytest.approx(0.4)
 
 
-def test_a_source_of_unknown_capacity_is_kept_within_its_bounds() -> None:
+def test_a_source_of_unknown_capacity_keeps_its_parallelism_within_its_bounds() -> None:
     snapshot = chain_snapshot({"source": 7, "map": 1}, {"map": 10.0}, 35.0, operators={"source": {"maximum": 5}})
     assert floor_of(snapshot).parallelism == {"source": 5, "map": 4}
     assert floor_of(replace(snapshot, execution="micro-batch")).parallelism == {"source": 5, "map": 4}
@@ -304,7 +304,7 @@ def test_no_demand_needs_the_minimum() -> None:
     assert floor_of(snapshot).reach == math.inf
 
 
-def test_gaps_have_no_floor() -> None:
+def test_a_demand_with_gaps_is_refused() -> None:
     snapshot = chain_snapshot({"source": 1, "map": 1}, {}, 10.0)
     with pytest.raises(InputError, match="map reports no useful time"):
         floor_of(snapshot)

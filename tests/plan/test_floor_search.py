@@ -43,7 +43,7 @@ def test_the_papers_look_back() -> None:
     assert not yahoo.result.met
 
 
-def test_it_stops_as_soon_as_the_target_is_met_within_tolerance() -> None:
+def test_the_search_stops_when_the_rate_is_met_within_tolerance() -> None:
     one = search(tolerance=0.05)
     one.tell(ran(one.ask(), 10.0, 10.0))
     assert one.ask() == {"source": 1, "map": 10}
@@ -54,14 +54,14 @@ def test_it_stops_as_soon_as_the_target_is_met_within_tolerance() -> None:
     assert [step.throughput for step in one.result.steps] == [10.0, 95.0]
 
 
-def test_the_target_is_what_the_world_offers_not_what_an_overloaded_job_takes_in() -> None:
+def test_the_target_is_the_offered_rate_and_not_the_throughput() -> None:
     one = search()
     one.tell(ran(one.ask(), 10.0, throughput=10.0, rate=10.0))
     assert not one.finished
     assert one.ask()["map"] == 10
 
 
-def test_a_configuration_that_comes_back_ends_it() -> None:
+def test_a_repeated_recommendation_ends_the_search() -> None:
     one = search(start={"source": 1, "map": 4})
     for k, capacity, throughput in ((4, 12.5, 50.0), (8, 25.0, 60.0)):
         assert one.ask()["map"] == k
@@ -70,8 +70,8 @@ def test_a_configuration_that_comes_back_ends_it() -> None:
     assert one.result.parallelism["map"] == 8
 
 
-def test_a_floor_that_just_misses_the_rate_is_corrected_and_not_given_up() -> None:
-    """Measured 26/s each, so four are enough for 100/s; they carry 97/s."""
+def test_a_floor_that_just_misses_the_rate_is_corrected() -> None:
+    """The measured 26/s per instance suggest four instances for 100/s, which carry 97/s."""
     paper, ours = search(), search(corrections=2)
     for one in (paper, ours):
         one.tell(ran(one.ask(), 26.0, 24.0))
@@ -84,7 +84,7 @@ def test_a_floor_that_just_misses_the_rate_is_corrected_and_not_given_up() -> No
 
 
 def test_corrections_come_to_an_end() -> None:
-    """What gets no faster with more is not sized without end."""
+    """A job that gets no faster with more instances is not corrected without end."""
     one = search(corrections=2)
     asked = []
     while not one.finished:
@@ -95,12 +95,12 @@ def test_corrections_come_to_an_end() -> None:
     assert one.result.parallelism["map"] == 4
 
 
-def test_the_step_limit_ends_it_with_the_highest_throughput() -> None:
+def test_the_step_limit_ends_the_search_with_the_highest_throughput() -> None:
     one = search(max_steps=3)
     for capacity, throughput in ((50.0, 40.0), (30.0, 70.0), (20.0, 69.0)):
         one.tell(ran(one.ask(), capacity, throughput))
     assert one.result.stop_reason is StopReason.STEP_LIMIT
-    assert one.result.parallelism["map"] == 2  # 69 is 70 within noise, but with four
+    assert one.result.parallelism["map"] == 2  # 69/s equals 70/s within noise, with fewer instances
 
 
 @pytest.mark.parametrize(("noise", "best"), [(0.02, 2), (0.0, 4)])
@@ -121,7 +121,7 @@ def test_a_failed_run_is_run_once_more() -> None:
     assert [step.throughput for step in one.result.steps] == [10.0, None, 100.0]
 
 
-def test_failing_twice_in_a_row_ends_it_with_what_was_measured() -> None:
+def test_two_failures_in_a_row_end_the_search_with_the_best_measured_run() -> None:
     one = search()
     one.tell(ran(one.ask(), 10.0, 10.0))
     one.tell(None)
@@ -130,14 +130,14 @@ def test_failing_twice_in_a_row_ends_it_with_what_was_measured() -> None:
     assert one.result.parallelism == {"source": 1, "map": 1}
 
 
-def test_a_job_that_never_runs_has_no_throughput_and_says_so() -> None:
+def test_a_job_that_never_runs_has_no_throughput() -> None:
     one = search(start={"source": 2, "map": 3})
     one.tell(None)
     one.tell(None)
     assert one.result == FloorSearchResult({"source": 2, "map": 3}, False, StopReason.FAILED, one.result.steps)
 
 
-def test_missing_metrics_are_measured_again_and_then_end_it() -> None:
+def test_missing_metrics_are_measured_again_and_then_end_the_search() -> None:
     one = search()
     blind = chain_snapshot({"source": 1, "map": 1}, {}, 100.0, throughput=12.0)
     one.tell(blind)
@@ -146,7 +146,7 @@ def test_missing_metrics_are_measured_again_and_then_end_it() -> None:
     assert one.result.stop_reason is StopReason.FAILED
 
 
-def test_it_recommends_within_p_max_and_then_knows_that_it_repeats() -> None:
+def test_recommendations_stay_within_p_max() -> None:
     one = search()
     one.tell(ran(one.ask(), 1.0, 1.0))
     assert one.ask()["map"] == 40
@@ -154,13 +154,13 @@ def test_it_recommends_within_p_max_and_then_knows_that_it_repeats() -> None:
     assert one.result.stop_reason is StopReason.REPEATED
 
 
-def test_what_was_observed_counts_as_run() -> None:
+def test_the_observed_parallelism_counts_as_the_run() -> None:
     one = search()
     one.tell(ran({"source": 1, "map": 3}, 10.0, 100.0))
     assert one.result.parallelism["map"] == 3
 
 
-def test_use_out_of_turn() -> None:
+def test_calls_in_the_wrong_order_are_refused() -> None:
     one = search()
     with pytest.raises(StudyError, match="not finished"):
         _ = one.result
@@ -182,21 +182,19 @@ def test_use_out_of_turn() -> None:
         ({"noise": -1.0}, "noise"),
     ],
 )
-def test_what_cannot_be_searched(options: dict[str, object], problem: str) -> None:
+def test_invalid_arguments_are_refused(options: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         search(**options)
 
 
-def test_a_snapshot_of_another_job() -> None:
+def test_a_snapshot_of_another_job_is_refused() -> None:
     with pytest.raises(InputError, match="another job"):
         search().tell(chain_snapshot({"source": 1, "other": 1}, {}, 100.0))
 
 
 @given(st.floats(5.0, 30.0), st.floats(0.0, 0.08), st.integers(1, 12))
-def test_it_always_ends_and_finds_the_floor_of_a_job_that_loses_with_parallelism(
-    capacity: float, loss: float, start: int
-) -> None:
-    """Sub-linear capacity c/(1 + loss·(k−1)): each step says it better, and never more steps than the limit."""
+def test_the_search_ends_at_the_floor_of_a_job_with_scaling_loss(capacity: float, loss: float, start: int) -> None:
+    """Sub-linear capacity c/(1 + loss·(k−1)): each step improves the estimate, within the step limit."""
 
     def per_instance(k: int) -> float:
         return capacity / (1 + loss * (k - 1))
@@ -212,7 +210,7 @@ def test_it_always_ends_and_finds_the_floor_of_a_job_that_loses_with_parallelism
         assert per_instance(fewer) * fewer < 100.0 * (1 + 1e-9)  # DS2 property 1: no overshoot
 
 
-def test_a_run_that_was_judged_to_fall_behind_is_no_floor_whatever_it_carried() -> None:
+def test_a_run_that_falls_behind_is_no_floor() -> None:
     one = search(start={"source": 1, "map": 4}, corrections=2)
     one.tell(ran(one.ask(), 26.0, 99.0), keeps_up=False)
     assert not one.finished
@@ -221,8 +219,8 @@ def test_a_run_that_was_judged_to_fall_behind_is_no_floor_whatever_it_carried() 
     assert one.result.met
 
 
-def test_more_is_useless_where_more_of_what_is_busy_carried_no_more() -> None:
-    """`map` waits for something outside: each instance is busy all the time and they carry 60/s, however many."""
+def test_more_instances_are_useless_when_more_of_the_busy_operator_carried_no_more() -> None:
+    """`map` waits for a service: all its instances are busy and carry 60/s together, at any number."""
     one = search(start={"source": 1, "map": 4}, max_steps=3)
     while not one.finished:
         asked = one.ask()
@@ -231,8 +229,8 @@ def test_more_is_useless_where_more_of_what_is_busy_carried_no_more() -> None:
     assert one.result.parallelism == {"source": 1, "map": 4}
 
 
-def test_more_is_not_useless_where_the_busy_operator_got_none() -> None:
-    """`map` is busy all the time and only the other got more."""
+def test_more_instances_are_not_called_useless_when_the_busy_operator_got_none() -> None:
+    """`map` is saturated, and only the other operator got more instances."""
     one = search(start={"source": 1, "map": 4}, max_steps=2)
     for asked in ({"source": 1, "map": 4}, {"source": 2, "map": 4}):
         one.tell(chain_snapshot(asked, {"source": 100.0, "map": 15.0}, 100.0, throughput=60.0, p_max=40))

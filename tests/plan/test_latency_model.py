@@ -1,4 +1,4 @@
-"""Laws of the expected latency, over drawn jobs: its derivatives, what more instances and more input do to it."""
+"""Laws of the latency model over drawn jobs: derivatives, and the effects of more instances and more input."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_the_derivatives_equal_finite_differences(
 
 @settings(max_examples=60, deadline=None)
 @given(FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000))
-def test_more_input_is_never_faster_and_more_instances_never_less_work(
+def test_latency_never_falls_with_input_and_work_never_falls_with_instances(
     floor: list[int], execution: Execution | None, seed: int
 ) -> None:
     job, rng = physics(floor, execution, seed), np.random.default_rng(seed)
     beta = job.centre + job.spread * rng.standard_normal(len(job.centre))
-    beta[job.places["rate"]] = 0.0  # what latency gains with the rate beside waiting may be less than nothing
+    beta[job.places["rate"]] = 0.0  # the effect of the rate without waiting may be negative
     if execution is not None:
         ks = np.repeat(np.asarray(floor)[None, :] * rng.uniform(1.0, 4.0, len(floor)), 5, axis=0)
         value, _, _ = job.latency(ks, np.log([0.3, 0.7, 1.0, 1.3, 2.5]), beta)
@@ -63,7 +63,7 @@ def test_more_input_is_never_faster_and_more_instances_never_less_work(
 
 
 @pytest.mark.parametrize("execution", ["pipelined", "micro-batch"])
-def test_what_cannot_keep_up_is_very_late_and_the_more_so_the_more_it_lacks(execution: Execution) -> None:
+def test_the_latency_of_an_overloaded_job_is_high_and_grows_with_the_overload(execution: Execution) -> None:
     loads = [4.5, 2.0] if execution == "pipelined" else [2.0, 1.5]
     job = LatencyModel.of(Sizing.of_loads((5, 3), (40, 40), loads, execution=execution))
     value, _, _ = job.latency(np.full((4, 2), 3.0) * [[4], [1], [0.8], [0.5]], np.zeros(4), job.centre)
@@ -73,13 +73,13 @@ def test_what_cannot_keep_up_is_very_late_and_the_more_so_the_more_it_lacks(exec
 
 @settings(max_examples=60)
 @given(FLOORS, st.floats(0, 1))
-def test_loads_that_a_floor_of_batches_leads_to_expect_fill_it(floor: list[int], overhead: float) -> None:
+def test_loads_implied_by_a_batch_floor_use_the_whole_batch(floor: list[int], overhead: float) -> None:
     busy = sum(load / k for load, k in zip(estimate_batch_loads(tuple(floor), overhead), floor, strict=True))
     assert busy == pytest.approx(1 - min(max(overhead, 0.05), 0.95))
 
 
-def test_a_job_of_unknown_execution_is_told_by_its_loads() -> None:
-    """Where the busy times of all operators fit into one second at the floor, its stages take turns."""
+def test_an_unknown_execution_model_is_derived_from_the_loads() -> None:
+    """If the busy times of all operators fit into one second at the floor, the job runs in micro-batches."""
     assert LatencyModel.of(Sizing.of_loads((4, 6), (40, 40), [1.2, 2.6])).execution == "micro-batch"
     assert LatencyModel.of(Sizing.of_loads((4, 6), (40, 40), [3.4, 5.6])).execution == "pipelined"
     assert LatencyModel.of(Sizing.of_loads((4, 6), (40, 40))).execution is None

@@ -23,7 +23,7 @@ def every(lattice: Lattice) -> list[Point]:
 
 
 def hilly(seed: int, size: int) -> Any:
-    """Some function of a point, with no structure that a search could use."""
+    """Return a value without a structure that a search could use."""
     weight = np.random.default_rng(seed).normal(size=size)
 
     def value(pool: Pool) -> np.ndarray:
@@ -40,7 +40,7 @@ def towards(goal: Point) -> Any:
 
 
 @given(boxes(max_operators=3, top=6))
-def test_the_points_are_all_there_once(box: tuple[Point, Point]) -> None:
+def test_every_point_is_listed_once(box: tuple[Point, Point]) -> None:
     lattice = Lattice(*box)
     assert [tuple(row) for row in lattice.points.tolist()] == every(lattice)
     assert lattice.size == len(every(lattice))
@@ -48,9 +48,7 @@ def test_the_points_are_all_there_once(box: tuple[Point, Point]) -> None:
 
 
 @given(boxes(max_operators=3, top=6), st.integers(0, 1000), st.data())
-def test_the_best_of_a_small_lattice_is_the_best_of_all(
-    box: tuple[Point, Point], seed: int, data: st.DataObject
-) -> None:
+def test_the_search_of_a_small_lattice_is_exact(box: tuple[Point, Point], seed: int, data: st.DataObject) -> None:
     lattice = Lattice(*box)
     told = data.draw(st.sets(points_within(*box), max_size=5))
     value = hilly(seed, len(lattice.lower))
@@ -66,10 +64,8 @@ def test_the_best_of_a_small_lattice_is_the_best_of_all(
 
 @settings(max_examples=15)
 @given(boxes(max_operators=3, top=6), st.integers(0, 1000))
-def test_the_pool_and_the_climb_stay_outside_what_was_told_and_inside_the_bounds(
-    box: tuple[Point, Point], seed: int
-) -> None:
-    """The way of large lattices, on small ones: until not one point is left."""
+def test_the_search_stays_inside_the_bounds_and_avoids_excluded_points(box: tuple[Point, Point], seed: int) -> None:
+    """The search of large lattices, on small ones, until no point is left."""
     lattice, told = Lattice(*box), []
     value, rng = hilly(seed, len(lattice.lower)), np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
@@ -83,16 +79,14 @@ def test_the_pool_and_the_climb_stay_outside_what_was_told_and_inside_the_bounds
             told.append(k)
 
 
-def test_none_is_left_by_the_way_of_large_lattices_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_of_a_large_lattice_finds_every_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lattices, "ENUMERABLE", 0)
     lattice = Lattice((1, 2), (2, 2))
     told = [(1, 2), (2, 2)]
     assert lattice.argmax(towards((1, 2)), excluded=told, hints=told, rng=np.random.default_rng(0)) is None
 
 
-def test_the_last_point_of_a_large_lattice_is_found_even_where_the_pool_missed_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_last_point_of_a_large_lattice_is_found_outside_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lattices, "ENUMERABLE", 0)
     monkeypatch.setattr(lattices, "POOL", 1)
     lattice = Lattice((1,), (40,))
@@ -110,7 +104,7 @@ def test_a_single_hill_is_climbed_to_its_top(lattice: Lattice) -> None:
     assert towards(lattice.upper)(np.array([top]))[0] > towards(lattice.upper)(lattice.sample(rng, 2000)).max()
 
 
-def test_what_was_told_of_a_huge_lattice_is_not_proposed_again() -> None:
+def test_excluded_points_of_a_huge_lattice_are_not_returned() -> None:
     rng, told = np.random.default_rng(0), []
     for _ in range(8):
         k = HUGE.argmax(towards(HUGE.lower), excluded=told, hints=[HUGE.lower], rng=rng)
@@ -148,7 +142,7 @@ def test_neighbours_lie_inside_and_include_every_single_step(box: tuple[Point, P
 
 
 @given(boxes(max_operators=4, top=9), st.data())
-def test_excluding_is_the_same_by_numbers_and_by_tuples(box: tuple[Point, Point], data: st.DataObject) -> None:
+def test_points_are_excluded_equally_by_codes_and_by_tuples(box: tuple[Point, Point], data: st.DataObject) -> None:
     """Lattices of more than 2^62 points compare tuples."""
     told = data.draw(st.sets(points_within(*box), max_size=6))
     lattice = Lattice(*box)
@@ -161,7 +155,7 @@ def test_excluding_is_the_same_by_numbers_and_by_tuples(box: tuple[Point, Point]
 
 
 @given(boxes(), st.data())
-def test_clipping_is_into_the_lattice_and_moves_nothing_inside(box: tuple[Point, Point], data: st.DataObject) -> None:
+def test_clipping_leads_into_the_lattice_and_keeps_its_points(box: tuple[Point, Point], data: st.DataObject) -> None:
     lattice = Lattice(*box)
     anywhere = data.draw(st.tuples(*(st.integers(-5, 50) for _ in box[0])))
     assert lattice.clip(anywhere) in lattice
@@ -192,7 +186,7 @@ def test_clipping_is_into_the_lattice_and_moves_nothing_inside(box: tuple[Point,
         ((1, 10**400), 10**401, "p_max: is above 2147483647"),
     ],
 )
-def test_bounds_that_are_none_are_refused_in_one_line(floor: Any, p_max: Any, says: str) -> None:
+def test_invalid_bounds_are_refused_in_one_line(floor: Any, p_max: Any, says: str) -> None:
     with pytest.raises(InputError) as caught:
         Lattice.between(floor, p_max)
     assert str(caught.value).startswith(says)
@@ -218,14 +212,14 @@ def test_bounds_that_are_none_are_refused_in_one_line(floor: Any, p_max: Any, sa
         ((5, 10**400), "k: lies outside"),
     ],
 )
-def test_a_point_that_is_none_is_refused_in_one_line(k: Any, says: str) -> None:
+def test_an_invalid_point_is_refused_in_one_line(k: Any, says: str) -> None:
     with pytest.raises(InputError) as caught:
         Lattice.between((3, 4), 9).check(k)
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
 
 
-def test_integers_of_numpy_are_integers() -> None:
+def test_numpy_integers_are_accepted() -> None:
     lattice = Lattice.between(np.array([3, 4]), np.int64(9))
     point = lattice.check([np.int8(5), np.uint16(6)])
     assert (lattice, point) == (Lattice((3, 4), (9, 9)), (5, 6))

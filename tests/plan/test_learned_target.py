@@ -15,7 +15,7 @@ def every_ten_seconds(held: list[float], since: float = 0.0) -> list[BatchLatenc
 
 
 @given(latencies)
-def test_the_target_is_held_for_nearly_all_of_the_hour_with_a_margin(held: list[float]) -> None:
+def test_the_target_is_the_latency_held_for_95_percent_of_the_hour_plus_a_margin(held: list[float]) -> None:
     batches = every_ten_seconds(held)
     target = learn_target(batches, batches[-1].at + 10.0)
     within = sum(latency * (1 + MARGIN) <= target.latency_seconds * (1 + 1e-9) for latency in held)
@@ -25,7 +25,7 @@ def test_the_target_is_held_for_nearly_all_of_the_hour_with_a_margin(held: list[
 
 
 @given(latencies, st.floats(1.5, 10.0))
-def test_slower_batches_give_a_target_that_is_as_much_higher(held: list[float], factor: float) -> None:
+def test_slower_batches_raise_the_target_in_proportion(held: list[float], factor: float) -> None:
     slow = every_ten_seconds([latency * factor for latency in held])
     fast = every_ten_seconds(held)
     now = fast[-1].at + 10.0
@@ -33,13 +33,13 @@ def test_slower_batches_give_a_target_that_is_as_much_higher(held: list[float], 
     assert ratio == pytest.approx(factor, rel=0.12), "but for rounding to two digits"
 
 
-def test_a_restart_is_no_measure_and_a_long_spell_is_one() -> None:
+def test_a_restart_does_not_raise_the_target_and_a_long_slow_phase_does() -> None:
     usual = [2.0] * 350
     assert learn_target(every_ten_seconds([*usual[:-5], *[40.0] * 5, 2.0, 2.0]), 3520.0).latency_seconds == 2.4
     assert learn_target(every_ten_seconds([*usual[:150], *[40.0] * 30, *usual[180:]]), 3500.0).latency_seconds == 48.0
 
 
-def test_one_long_batch_counts_for_as_long_as_it_stood() -> None:
+def test_a_batch_is_weighted_by_its_duration() -> None:
     batches = [*every_ten_seconds([2.0] * 100), BatchLatency(1000.0, 90.0), *every_ten_seconds([2.0] * 30, 1100.0)]
     assert learn_target(batches, 1400.0).latency_seconds > 90.0
 
@@ -60,7 +60,7 @@ def test_only_the_last_hour_counts() -> None:
         (every_ten_seconds([0.0] * 100), 1000.0, "no batch of the last hour had records"),
     ],
 )
-def test_too_little_is_refused_in_one_line(batches: list[BatchLatency], now: float, says: str) -> None:
+def test_too_few_batches_are_refused_in_one_line(batches: list[BatchLatency], now: float, says: str) -> None:
     with pytest.raises(InputError) as caught:
         learn_target(batches, now)
     assert says in str(caught.value)

@@ -1,4 +1,4 @@
-"""The longest way through a job, beside all ways walked one by one."""
+"""The longest path through a job, compared with all paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autotrascale.plan.sizing.sizing import Sizing
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[tuple[int, ...], ...]:
-    """Any graph without a circle, its operators named in any order."""
+    """Draw an acyclic graph with operators in any order."""
     n = draw(st.integers(1, 7))
     place = draw(st.permutations(range(n)))
     upstream: list[tuple[int, ...]] = [()] * n
@@ -42,7 +42,9 @@ def walked(upstream: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
 
 @settings(max_examples=60)
 @given(graphs(), st.integers(0, 10_000))
-def test_no_way_is_longer_and_what_is_on_it_makes_its_length(upstream: tuple[tuple[int, ...], ...], seed: int) -> None:
+def test_no_path_is_longer_and_its_operators_sum_to_its_length(
+    upstream: tuple[tuple[int, ...], ...], seed: int
+) -> None:
     ways, each = DataflowPaths(upstream), np.random.default_rng(seed).uniform(0.1, 9.0, (4, len(upstream)))
     length, on_way = ways.longest(each)
     every = list(walked(upstream))
@@ -59,6 +61,6 @@ def test_channels_are_between_neighbours() -> None:
 
 
 @pytest.mark.parametrize("upstream", [((1,), (0,)), ((0,), ()), ((), (2,)), ((), (-1,)), ((),)])
-def test_what_goes_round_or_names_nobody_is_refused(upstream: tuple[tuple[int, ...], ...]) -> None:
+def test_a_cycle_or_an_unknown_upstream_is_refused(upstream: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(InputError, match="upstream"):
         Sizing.of_loads((2, 3), (9, 9), [1.5, 2.5], upstream=upstream)

@@ -1,4 +1,4 @@
-"""What windows measure of loads and costs, as laws."""
+"""Laws of measured loads and costs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXECUTIONS: tuple[Execution, ...] = ("pipelined", "micro-batch")
 
 
 def _sizing(floor: list[int], execution: Execution, slots: int | None = None, timed: bool = False) -> Sizing:
-    """`timed`: it is known how many records come to each operator, and from where: there are forks and joins."""
+    """`timed`: the input rate and the upstreams of each operator are known, with forks and joins."""
     busy = [0.8 * k for k in floor] if execution == "pipelined" else [0.8 * k / len(floor) for k in floor]
     demand = [100.0 * (i + 1) for i in range(len(floor))] if timed else []
     upstream = ((), *((i - 2, i - 1) if i > 1 else (0,) for i in range(1, len(floor)))) if timed else ()
@@ -58,7 +58,7 @@ def _readings(sizing: Sizing, rng: np.random.Generator, runs: int, rate: float =
 
 @settings(max_examples=40, deadline=None)
 @given(FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000), st.sampled_from([None, 6]), st.booleans())
-def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_measured_loads_included(
+def test_the_derivatives_equal_finite_differences_with_measured_loads(
     floor: list[int], execution: Execution, seed: int, slots: int | None, timed: bool
 ) -> None:
     rng, sizing = np.random.default_rng(seed), _sizing(floor, execution, slots, timed)
@@ -82,7 +82,9 @@ def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_mea
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(-0.5, 0.5)), min_size=1, max_size=8, unique_by=lambda r: r[0]))
-def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it(rows: list[tuple[int, float]]) -> None:
+def test_a_measured_deviation_holds_where_it_was_measured_and_fades_with_distance(
+    rows: list[tuple[int, float]],
+) -> None:
     loads = MeasuredLoads([LoadRow((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, has_measured_runs=True)
     table = loads.deviation(200, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
     assert (table.variance >= 0).all()
@@ -97,7 +99,7 @@ def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it
 
 
 @given(st.integers(1, 10**6), st.data())
-def test_a_table_is_read_at_the_parallelism_or_close_to_it_and_stays_small(most: int, data: st.DataObject) -> None:
+def test_a_table_is_read_at_the_nearest_parallelism_and_stays_small(most: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, most))
     grid = parallelism_grid(most)
     found = float(look_up(grid[None, :], np.array([[float(k)]]), most)[0, 0])
@@ -109,10 +111,10 @@ def test_a_table_is_read_at_the_parallelism_or_close_to_it_and_stays_small(most:
 @given(
     FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000), st.booleans(), st.floats(0.02, 2.0), st.integers(1, 6)
 )
-def test_who_has_the_very_same_window_is_the_same_job_whatever_that_said_of_costs(
+def test_a_source_with_the_same_window_is_of_the_same_job(
     floor: list[int], execution: Execution, seed: int, timed: bool, fixed: float, runs: int
 ) -> None:
-    """A model keeps a sizing in short: what its own window contradicts counts against both, or none."""
+    """A model stores a summary of its sizing; the source gets the sizing of the present session."""
     sizing = replace(_sizing(floor, execution, None, timed), fixed_seconds=fixed)
     made = _readings(sizing, np.random.default_rng(seed), runs)
     moved = surrogate.fit(SessionReadings(sizing), [replace(made, sizing=sizing.summarize(sizing.rate))])
@@ -123,7 +125,7 @@ def test_who_has_the_very_same_window_is_the_same_job_whatever_that_said_of_cost
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
-def test_where_no_run_was_measured_loads_beyond_the_physics_say_nothing(execution: Execution) -> None:
+def test_without_measured_runs_there_is_no_deviation(execution: Execution) -> None:
     sizing = _sizing([3, 5], execution)
     expectation = MeanFunction(
         LatencyModel.of(sizing), build_training_data(LatencyModel.of(sizing), [SessionReadings(sizing)], [0.0])
@@ -131,8 +133,8 @@ def test_where_no_run_was_measured_loads_beyond_the_physics_say_nothing(executio
     assert expectation.deviation(40, expectation.centre) is None
 
 
-def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_was_seen() -> None:
-    """As where a state begins to fit: a smooth law would make it up for all of its neighbours."""
+def test_a_jump_of_the_load_is_learned_from_a_measured_run() -> None:
+    """For example, state begins to fit into memory: a smooth formula would be wrong for all neighbours."""
     sizing = _sizing([4, 4], "micro-batch")
     whole = sizing.hottest[0]
     said = tuple(WindowMeasurement((load, whole), 0.2) for load in (whole, 0.6 * whole))
@@ -147,7 +149,7 @@ def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_w
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000))
-def test_a_window_told_twice_over_is_one_run_with_the_mean_of_what_it_measured(seed: int) -> None:
+def test_two_windows_are_one_run_with_mean_measurements(seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, second = (
         WindowMeasurement(tuple(rng.uniform(0.5, 2.0, 3).tolist()), float(rng.uniform(0.1, 1))) for _ in range(2)
@@ -163,8 +165,8 @@ def test_a_window_told_twice_over_is_one_run_with_the_mean_of_what_it_measured(s
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from(EXECUTIONS))
-def test_the_mean_of_two_windows_says_what_the_two_say(seed: int, execution: Execution) -> None:
-    """So that a study from a model, which has one of them from its source, is the study that has both."""
+def test_the_mean_of_two_windows_is_equivalent_to_both(seed: int, execution: Execution) -> None:
+    """So a study from a model with one of the windows equals a study with both windows."""
     rng, sizing = np.random.default_rng(seed), _sizing([3, 5], execution)
     first, second = (
         WindowMeasurement(tuple(rng.uniform(0.5, 2.0, 2).tolist()), float(rng.uniform(0.1, 0.3))) for _ in range(2)
@@ -190,7 +192,7 @@ def test_a_model_keeps_measured_loads_demand_and_graph() -> None:
     assert model.samples[1].measured is None
 
 
-def test_what_was_measured_of_another_job_is_refused_in_one_line_and_changes_nothing() -> None:
+def test_a_sizing_of_another_job_is_refused() -> None:
     study = AskTellStudy((3, 5), 40, 1.0)
     with pytest.raises(InputError, match="is of 1 operators"):
         study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3,), (40,), [1.1]))
@@ -203,7 +205,7 @@ def test_what_was_measured_of_another_job_is_refused_in_one_line_and_changes_not
     st.lists(st.sampled_from([0.0, 1e-300, 0.5, 1e5, 1e300]), min_size=5, max_size=5),
     st.sampled_from(EXECUTIONS),
 )
-def test_an_operator_that_hardly_works_or_sees_hardly_a_record_breaks_nothing(
+def test_extreme_loads_and_rates_of_an_operator_are_handled(
     loads: list[float], rates: list[float], execution: Execution
 ) -> None:
     floor, demand = [3] * len(loads), rates[: len(loads)]

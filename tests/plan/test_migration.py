@@ -14,7 +14,7 @@ from autotrascale.plan.migration.rescale_mode import ORDINARY_KEYS, RescaleCondi
 
 
 @given(st.floats(0, 20), st.floats(0, 1e-3), st.lists(st.integers(1, 10**7), min_size=2, max_size=6, unique=True))
-def test_a_line_is_found_again(seconds: float, per_key: float, keys: list[int]) -> None:
+def test_a_fitted_line_equals_the_true_line(seconds: float, per_key: float, keys: list[int]) -> None:
     truth = LinearCost(seconds, per_key)
     fitted = fit_line([(n, truth.at(n)) for n in keys])
     for n in keys:
@@ -44,7 +44,7 @@ COSTS = RescaleCosts(in_place=LinearCost(1.5, 1e-5), hand_over=LinearCost(1.0), 
         ({"needed": 9}, "need 9 slots, and 8"),
     ],
 )
-def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -> None:
+def test_the_reason_names_what_forbids_an_overlap(changes: dict[str, object], why: str) -> None:
     for asked in ("overlap", "auto"):
         choice = choose_rescale_mode(asked, replace(FREE, **changes))  # type: ignore[arg-type]
         assert not choice.overlap
@@ -52,7 +52,7 @@ def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -
         assert why in choice.why
 
 
-def test_what_goes_by_batches_is_led_through_them_which_takes_longer() -> None:
+def test_a_query_that_depends_on_batches_follows_them_and_prepares_longer() -> None:
     led = replace(FREE, by_batches="a watermark", can_follow=True)
     one, other = (choose_rescale_mode("overlap", found, COSTS) for found in (led, FREE))
     assert (one.overlap, one.one_by_one, other.one_by_one) == (True, True, False)
@@ -61,28 +61,30 @@ def test_what_goes_by_batches_is_led_through_them_which_takes_longer() -> None:
     assert not choose_rescale_mode("in-place", led, COSTS).one_by_one
 
 
-def test_nothing_is_overlapped_that_nobody_asked_for() -> None:
+def test_an_overlap_must_be_configured() -> None:
     assert not choose_rescale_mode("in-place", FREE).overlap
     assert choose_rescale_mode("overlap", FREE).overlap
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e7))
-def test_more_state_is_a_reason_to_overlap_and_never_one_against_it(fewer: float, more: float) -> None:
+def test_more_state_never_argues_against_an_overlap(fewer: float, more: float) -> None:
     fewer, more = sorted((fewer, more))
     small, large = (choose_rescale_mode("auto", replace(FREE, keys=keys), COSTS) for keys in (fewer, more))
     assert large.overlap >= small.overlap
     assert "overlapped" in large.why
 
 
-def test_auto_weighs_the_standstill_against_running_twice() -> None:
+def test_auto_compares_the_standstill_with_the_time_of_two_queries() -> None:
     assert choose_rescale_mode("auto", FREE, COSTS).overlap
-    assert not choose_rescale_mode("auto", replace(FREE, keys=None), COSTS).overlap  # half a second for nothing
+    assert not choose_rescale_mode(
+        "auto", replace(FREE, keys=None), COSTS
+    ).overlap  # with an unknown number of keys, the saving is below half a second
     dear = replace(COSTS, preparing=LinearCost(300.0))
     assert not choose_rescale_mode("auto", FREE, dear).overlap
 
 
 @given(st.sampled_from(["overlap", "in-place", "auto"]), st.booleans(), st.none() | st.floats(0, 1e7))
-def test_what_is_chosen_says_what_it_will_take(asked: RescaleMode, fenced: bool, keys: float | None) -> None:
+def test_a_choice_has_its_expected_durations(asked: RescaleMode, fenced: bool, keys: float | None) -> None:
     choice = choose_rescale_mode(asked, replace(FREE, fenced=fenced, keys=keys), COSTS)
     known = ORDINARY_KEYS if keys is None else keys
     assert choice.takes.standstill_seconds == (COSTS.hand_over if choice.overlap else COSTS.in_place).at(known)
@@ -96,21 +98,27 @@ batches = st.builds(OpenBatch, seconds, seconds, seconds, seconds, parts)
 
 
 @given(batches, parallelisms, seconds)
-def test_a_batch_is_cut_short_only_where_that_is_sooner_done(batch: OpenBatch, k: dict[str, int], most: float) -> None:
+def test_a_batch_is_interrupted_only_if_repeating_it_is_faster(
+    batch: OpenBatch, k: dict[str, int], most: float
+) -> None:
     again = repeated_share(batch.before_seconds, batch.before, k)
     assert again >= 0
     if should_interrupt(batch, k, most):
         assert again < 1
-        assert batch.seconds + max(1, most) < batch.before_seconds  # nobody cuts what should be over by then
+        assert (
+            batch.seconds + max(1, most) < batch.before_seconds
+        )  # a batch that should end within the wait is not interrupted
         assert again * batch.before_seconds < batch.before_seconds - batch.seconds
         earlier = replace(batch, seconds=batch.seconds / 2)
         assert should_interrupt(earlier, k, most)
         assert should_interrupt(batch, k, most / 2)
-        assert should_interrupt(batch, {name: k.get(name, 9) * 2 for name in "abc"}, most)  # more helps no less
+        assert should_interrupt(
+            batch, {name: k.get(name, 9) * 2 for name in "abc"}, most
+        )  # more parallelism is another reason to interrupt
 
 
 @given(batches, parallelisms)
-def test_nothing_is_cut_short_for_less_parallelism_or_as_much(batch: OpenBatch, less: dict[str, int]) -> None:
+def test_no_batch_is_interrupted_for_less_or_equal_parallelism(batch: OpenBatch, less: dict[str, int]) -> None:
     least = {name: min((p.tasks for p in batch.before if p.operator == name), default=9) for name in "abc"}
     k = {name: min(least[name], count) for name, count in less.items()}
     assert not should_interrupt(batch, k, 0.0)

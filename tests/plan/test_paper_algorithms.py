@@ -19,7 +19,7 @@ from autotrascale.plan.search.study_runs import Run
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    """Limit BLAS to one thread: with small matrices, threads wait for each other, especially on a busy machine."""
     with threadpool_limits(1):
         yield
 
@@ -42,15 +42,15 @@ def runs(*ks: Point) -> list[Run]:
 @cache
 def source() -> BenefitModel:
     ks = bootstrap_set(FLOOR, P_MAX, UNIFORM)
-    slow = [Run(k, 2 * latency(k)) for k in ks]  # beyond the target everywhere: no score sits at its kink
+    slow = [Run(k, 2 * latency(k)) for k in ks]  # above the target everywhere, so no score is at its kink
     return Algorithm1(LATTICE, BENEFIT, UNIFORM).model(slow, rate=100.0)
 
 
 # --- the process over the score ----------------------------------------------------------------------------------
 
 
-def test_the_doubt_about_a_score_is_that_about_its_mean_not_about_one_reading() -> None:
-    """Sixty noisy readings of a line: what is left to doubt is far below the noise of one."""
+def test_the_standard_deviation_of_a_score_excludes_the_noise_of_a_reading() -> None:
+    """After sixty noisy readings of a line, the standard deviation is far below the noise of a reading."""
     rng = np.random.default_rng(0)
     ks = np.repeat(np.arange(2, 40, 4), 6)[:, None]
     scores = 0.8 - 0.005 * ks[:, 0] + 0.05 * rng.standard_normal(len(ks))
@@ -59,18 +59,18 @@ def test_the_doubt_about_a_score_is_that_about_its_mean_not_about_one_reading() 
     assert mean[0] == pytest.approx(0.7, abs=3 * std[0])
 
 
-def test_equal_scores_are_a_process_too() -> None:
+def test_equal_scores_can_be_fitted() -> None:
     mean, std = score_process.fit([(2,), (5,)], [0.1 + 0.2, 0.3], (2,), (9,)).predict([(3,), (9,)])
     assert mean == pytest.approx(0.3, abs=0.01)
     assert np.isfinite(std).all()
 
 
-def test_one_score_is_a_process_too_even_where_the_floor_is_p_max() -> None:
+def test_a_single_score_can_be_fitted_also_when_the_floor_is_p_max() -> None:
     mean, _ = score_process.fit([(4, 4)], [0.7], (4, 4), (4, 4)).predict([(4, 4)])
     assert mean == pytest.approx(0.7)
 
 
-def test_a_process_is_rebuilt_to_the_bit() -> None:
+def test_a_process_is_rebuilt_exactly() -> None:
     ks, scores = [(2, 3), (4, 4), (7, 8), (2, 8)], [0.5, 0.7, 0.6, 0.65]
     fitted = score_process.fit(ks, scores, FLOOR, P_MAX)
     rebuilt = score_process.rebuild(ks, scores, FLOOR, P_MAX, fitted.theta)
@@ -90,7 +90,7 @@ def test_the_bootstrap_set_is_run_first_in_the_papers_order_before_anything_is_a
     for _ in bootstrap_set((3, 4, 12, 10), 40, uniform):
         assert not study.finished
         asked.append(study.ask())
-        study.tell(asked[-1], latency=0.1)  # every one of them meets the target
+        study.tell(asked[-1], latency=0.1)  # all of them meet the target
     assert asked == bootstrap_set((3, 4, 12, 10), 40, uniform)
     assert study.stop_reason == "target-met"
 
@@ -113,7 +113,7 @@ def test_after_the_bootstrap_the_next_run_is_where_expected_improvement_is_large
     assert k == left[int(np.argmax(ei))]
 
 
-def test_the_stop_rule_is_met_by_measured_numbers_alone() -> None:
+def test_the_stop_rule_uses_measured_numbers_only() -> None:
     algorithm = Algorithm1(LATTICE, BENEFIT, UNIFORM)
     told = runs(*algorithm.bootstrap)
     accepted = algorithm.find_accepted(told)
@@ -128,7 +128,7 @@ def test_the_stop_rule_is_met_by_measured_numbers_alone() -> None:
     )
 
 
-def test_a_failed_run_scores_as_one_without_end() -> None:
+def test_a_failed_run_scores_like_an_infinite_latency() -> None:
     algorithm = Algorithm1(LATTICE, BENEFIT, UNIFORM)
     told = [Run(k, None) for k in algorithm.bootstrap]
     assert algorithm.find_accepted(told) is None
@@ -140,7 +140,7 @@ def test_a_failed_run_scores_as_one_without_end() -> None:
 
 
 def test_without_a_residual_the_prediction_is_the_source_models() -> None:
-    """T = 0, and T > 0 with runs that score exactly what the source predicted (l. 3: D' is zero)."""
+    """T = 0, and T > 0 with runs that score exactly as the source predicts (l. 3: D' is zero)."""
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     ks = LATTICE.points[::5]
     expected = source().predict(ks)[0]
@@ -150,30 +150,30 @@ def test_without_a_residual_the_prediction_is_the_source_models() -> None:
 
 
 def _scoring(k: Point, score: float) -> Run:
-    """A run whose score is `score`, by Eq. 4 solved for the latency."""
+    """Return a run with score `score`, by Eq. 4 solved for the latency."""
     speed = (score - 0.5 * float(BENEFIT.resources(k))) / 0.5
     assert 0 < speed < 1
     return Run(k, BENEFIT.latency_target / speed)
 
 
-def test_a_constant_residual_moves_the_prediction_by_it() -> None:
+def test_a_constant_residual_shifts_the_prediction() -> None:
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     lower = [_scoring(k, float(source().predict([k])[0][0]) - 0.05) for k in ((2, 5), (5, 4), (7, 8))]
     moved = algorithm._transferred_scores(LATTICE.points, lower) - source().predict(LATTICE.points)[0]
     assert moved == pytest.approx(-0.05, abs=1e-6)
 
 
-def test_nothing_of_the_bootstrap_is_run_and_real_samples_replace_predicted_ones() -> None:
+def test_bootstrap_samples_are_predicted_and_replaced_by_real_ones() -> None:
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     first = algorithm.propose([], RNG)
     assert first is not None
-    assert first not in algorithm.bootstrap  # they are in D_predict, with scores of their own
+    assert first not in algorithm.bootstrap  # they are in D_predict, with predicted scores
     told = runs(first, algorithm.bootstrap[0])
     assert algorithm.propose(told, RNG) not in (first, algorithm.bootstrap[0])
 
 
-def test_after_num_real_samples_the_source_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NUM is the size of the bootstrap set; from there on it is Algorithm 1 on D_c."""
+def test_after_num_real_samples_the_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NUM is the size of the bootstrap set; after NUM runs, Algorithm 1 continues on D_c."""
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     assert algorithm.num == len(bootstrap_set(FLOOR, P_MAX, UNIFORM)) == 5
     asked: list[int] = []
@@ -193,8 +193,8 @@ def test_after_num_real_samples_the_source_is_asked_no_more(monkeypatch: pytest.
     assert len({run.parallelism for run in told}) == len(told)
 
 
-def test_one_step_may_be_enough() -> None:
-    """No bootstrap to wait for: the first run at the new rate may be accepted."""
+def test_one_run_may_be_enough() -> None:
+    """There is no bootstrap set to complete, so the first run at the new rate may be accepted."""
     study = Study(
         FLOOR,
         P_MAX,
@@ -208,7 +208,7 @@ def test_one_step_may_be_enough() -> None:
     assert study.stop_reason == "target-met"
 
 
-def test_a_faithful_study_is_determined_by_what_it_was_told() -> None:
+def test_a_faithful_study_is_determined_by_its_tells() -> None:
     def study() -> Study:
         return Study(
             FLOOR, P_MAX, 0.01, faithful=True, seed=3, source=source(), settings=SearchSettings(uniform_samples=2)
@@ -222,7 +222,7 @@ def test_a_faithful_study_is_determined_by_what_it_was_told() -> None:
     assert one.ask() == other.ask()
 
 
-def test_a_faithful_study_needs_no_second_look_and_has_no_remarks() -> None:
+def test_a_faithful_study_repeats_no_window_and_has_no_remarks() -> None:
     study = Study(FLOOR, P_MAX, 0.3, faithful=True, settings=SearchSettings(uniform_samples=2))
     study.tell((7, 8), latency=0.299)
     assert study.unsure is None

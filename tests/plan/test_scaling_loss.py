@@ -1,4 +1,4 @@
-"""Laws of the scaling loss: what the floor is when k instances do less than k times the work."""
+"""Laws of the scaling loss: the floor when k instances do less than k times the work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ losses = st.floats(0.0, MOST_LOSS)
 
 
 @given(snapshots(bounded=True))
-def test_without_a_loss_the_floor_is_the_usual_one(snapshot: Snapshot) -> None:
+def test_without_a_loss_the_floor_is_unchanged(snapshot: Snapshot) -> None:
     try:
         usual = size(snapshot)
     except ValueError:  # bounds without a common number of workers
@@ -61,7 +61,7 @@ def test_the_floor_keeps_up_and_one_instance_less_does_not(
 
 
 @given(st.floats(0.01, 50.0), st.integers(1, 40), losses, losses)
-def test_more_loss_needs_more_where_the_job_grows_and_less_where_it_shrinks(
+def test_more_loss_raises_the_floor_of_a_growing_job_and_lowers_it_of_a_shrinking_job(
     load: float, at: int, one: float, other: float
 ) -> None:
     less, more = sorted((one, other))
@@ -73,9 +73,7 @@ def test_more_loss_needs_more_where_the_job_grows_and_less_where_it_shrinks(
 
 
 @given(st.floats(1.0, 1e4), losses, st.lists(st.integers(1, 60), min_size=2, max_size=6, unique=True))
-def test_what_is_fitted_comes_near_to_what_is_true_and_never_beyond(
-    capacity: float, loss: float, ks: list[int]
-) -> None:
+def test_the_fitted_loss_is_near_the_truth_and_never_above(capacity: float, loss: float, ks: list[int]) -> None:
     points = [MeasuredCapacity(k, capacity * k**-loss, 20.0) for k in ks]
     found = fit_loss(points)
     assert 0 <= found <= loss + 1e-9
@@ -92,14 +90,14 @@ def test_what_is_fitted_comes_near_to_what_is_true_and_never_beyond(
         [MeasuredCapacity(4, 10.0), MeasuredCapacity(8, 12.0)],
     ],
 )
-def test_one_parallelism_or_a_gain_says_nothing_of_a_loss(points: list[MeasuredCapacity]) -> None:
+def test_one_parallelism_or_a_gain_gives_no_loss(points: list[MeasuredCapacity]) -> None:
     assert fit_loss(points) == 0.0
 
 
-def test_a_floor_far_from_what_runs_counts_the_loss() -> None:
+def test_a_floor_far_from_the_present_parallelism_includes_the_loss() -> None:
     snapshot = chain_snapshot({"source": 1, "map": 4}, {"source": 1000.0, "map": 10.0}, 120.0)
     plain, scaled = size(snapshot), size(snapshot, scaling={"map": 0.5})
     assert isinstance(plain, Sizing)
     assert isinstance(scaled, Sizing)
     assert plain.named_floor["map"] == 12
-    assert scaled.named_floor["map"] == 36  # three times the work of four takes nine times as many
+    assert scaled.named_floor["map"] == 36  # three times the work needs nine times the instances

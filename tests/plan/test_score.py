@@ -25,7 +25,7 @@ def test_the_papers_tables_follow_from_eq_4(case: dict[str, Any]) -> None:
 
 
 def test_the_papers_threshold_of_0_9_is_a_ratio_of_one() -> None:
-    """Every floor may be doubled on average: 0.8 + 0.2 / 2."""
+    """The mean of k'/k may be one half: 0.8 + 0.2 / 2."""
     assert Benefit((1,), 1.0, alpha=0.8, over_allocation=1.0).threshold == pytest.approx(0.9)
 
 
@@ -60,7 +60,7 @@ def test_one_instance_more_never_scores_more(benefit: Benefit, latency: float, d
 
 
 @given(benefits(), latencies, st.data())
-def test_the_stop_rule_is_the_latency_and_the_threshold(benefit: Benefit, latency: float, data: st.DataObject) -> None:
+def test_the_stop_rule_checks_latency_and_threshold(benefit: Benefit, latency: float, data: st.DataObject) -> None:
     k = data.draw(points_above(benefit.floor))
     score = float(benefit.score(k, latency))
     if abs(score - benefit.threshold) > 1e-6:
@@ -68,18 +68,16 @@ def test_the_stop_rule_is_the_latency_and_the_threshold(benefit: Benefit, latenc
 
 
 @given(benefits(), st.data())
-def test_within_the_latency_the_rule_is_a_bound_on_resources_whatever_alpha_is(
-    benefit: Benefit, data: st.DataObject
-) -> None:
-    """Eq. 9 less the latency term of Eq. 4 leaves mean(k'/k) ≥ 1/(1+w), which is Eq. 8."""
+def test_within_the_latency_the_rule_bounds_resources_for_every_alpha(benefit: Benefit, data: st.DataObject) -> None:
+    """Eq. 9 minus the latency term of Eq. 4 is mean(k'/k) ≥ 1/(1+w), which is Eq. 8."""
     k = data.draw(points_above(benefit.floor))
     spare = float(benefit.resources(k)) - 1 / (1 + benefit.over_allocation)
     if benefit.alpha < 0.99 and abs(spare) > 1e-6:
         assert benefit.satisfied(k, benefit.latency_target) == (spare > 0)
 
 
-def test_a_point_exactly_on_the_rule_is_in() -> None:
-    """k'/k of 2/3 in every order of summing, against w = 1/2."""
+def test_a_configuration_exactly_on_the_rule_meets_it() -> None:
+    """k'/k of 2/3 in every order of the sum, with w = 1/2."""
     for n in range(1, 12):
         benefit = Benefit((2,) * n, latency_target=0.1, over_allocation=0.5)
         assert benefit.satisfied((3,) * n, 0.1)
@@ -87,7 +85,7 @@ def test_a_point_exactly_on_the_rule_is_in() -> None:
 
 
 @given(benefits(), st.data())
-def test_many_rows_score_as_they_do_one_by_one(benefit: Benefit, data: st.DataObject) -> None:
+def test_rows_score_as_they_do_one_by_one(benefit: Benefit, data: st.DataObject) -> None:
     ks = [data.draw(points_above(benefit.floor)) for _ in range(3)]
     times = [data.draw(latencies) for _ in ks]
     together = benefit.score(ks, times)
@@ -110,14 +108,14 @@ def test_many_rows_score_as_they_do_one_by_one(benefit: Benefit, data: st.DataOb
         ({"over_allocation": math.inf}, "over_allocation: must be finite"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(change: dict[str, Any], says: str) -> None:
+def test_invalid_score_parameters_are_refused(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as caught:
         Benefit(**{"floor": (1, 2), "latency_target": 0.1, **change})
     assert str(caught.value).startswith(says)
 
 
-def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
-    """A model is written as JSON, which knows no float32."""
+def test_numpy_numbers_become_plain_numbers() -> None:
+    """JSON cannot write float32."""
     benefit = Benefit((np.int64(2),), np.float32(0.5), np.float64(0.25), np.int64(1))  # type: ignore[arg-type]
     assert [type(x) for x in (benefit.floor[0], benefit.latency_target, benefit.alpha, benefit.over_allocation)] == [
         int,

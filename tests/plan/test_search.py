@@ -17,7 +17,7 @@ from autotrascale.plan.sizing.sizing import Sizing
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    """Limit BLAS to one thread: with small matrices, threads wait for each other, especially on a busy machine."""
     with threadpool_limits(1):
         yield
 
@@ -29,7 +29,7 @@ RNG = np.random.default_rng(0)
 
 
 def latency(k: Point) -> float:
-    """0.94 s at the floor; 0.7 s at a quarter more of everything."""
+    """Return the latency: 0.94 s at the floor, 0.7 s with a quarter more instances."""
     return 0.04 + sum(0.3 * (low / x) ** 1.5 for low, x in zip(FLOOR, k, strict=True))
 
 
@@ -57,19 +57,21 @@ def model(rate: float, made: Sequence[Run]) -> BenefitModel:
     ("floor", "p_max", "over_allocation"),
     [((3, 4, 12, 10), 40, 0.5), ((1, 1, 1), 9, 0.5), ((1, 2, 30), 40, 0.1), ((5, 5), 5, 0.5), ((3, 7), 9, 0.0)],
 )
-def test_the_first_run_is_generous_within_the_stop_rule(floor: Point, p_max: int, over_allocation: float) -> None:
+def test_the_first_run_has_spare_instances_within_the_stop_rule(
+    floor: Point, p_max: int, over_allocation: float
+) -> None:
     benefit = Benefit(floor, 1.0, over_allocation=over_allocation)
     first = Search(Lattice.between(floor, p_max), benefit).propose([], RNG)
     assert first is not None
     assert benefit.satisfied(first, 1.0)
     if over_allocation == 0.5 and p_max > 2 * max(floor):
-        assert float(benefit.resources(first)) < 0.95 or floor == (1, 1, 1)  # half an instance of one is none
+        assert float(benefit.resources(first)) < 0.95 or floor == (1, 1, 1)  # 1 / 0.75 rounds to 1
 
 
 # --- judging ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_far_within_the_target_is_accepted_one_close_to_it_is_not() -> None:
+def test_a_run_far_within_the_target_is_accepted_and_a_close_one_is_not() -> None:
     search = Search(LATTICE, BENEFIT)
     assert search.find_accepted([Run((3, 5, 4), 0.4)]) is not None
     assert search.find_accepted([Run((3, 5, 4), 0.69)]) is None
@@ -79,7 +81,7 @@ def test_a_run_far_within_the_target_is_accepted_one_close_to_it_is_not() -> Non
     assert search.find_unsure([Run((3, 5, 4), 0.4)], lambda: None) is None
 
 
-def test_nothing_is_accepted_outside_the_rule_or_beyond_the_target_or_when_it_failed() -> None:
+def test_runs_outside_the_rule_above_the_target_or_failed_are_not_accepted() -> None:
     search = Search(LATTICE, BENEFIT)
     for run in (Run((9, 12, 10), 0.01), Run(FLOOR, 0.71), Run(FLOOR, None)):
         assert search.find_accepted([run]) is None
@@ -92,7 +94,7 @@ def test_less_confidence_accepts_more() -> None:
     assert Search(LATTICE, BENEFIT, confidence=0.6).find_accepted(run) is not None
 
 
-def test_the_rank_puts_what_meets_the_target_first_and_what_failed_last() -> None:
+def test_runs_within_the_target_rank_first_and_failed_runs_last() -> None:
     search = Search(LATTICE, BENEFIT)
     ranked = search.rank([Run((9, 12, 10), None), Run(FLOOR, 0.94), Run((5, 8, 6), 0.3), Run((4, 6, 5), 0.4)])
     assert [run.parallelism for run in ranked[:2]] == [(4, 6, 5), (5, 8, 6)]
@@ -100,7 +102,7 @@ def test_the_rank_puts_what_meets_the_target_first_and_what_failed_last() -> Non
     assert search.rank([]) == []
 
 
-def test_the_order_of_telling_changes_neither_the_rank_nor_what_is_accepted() -> None:
+def test_the_order_of_tells_changes_neither_rank_nor_acceptance() -> None:
     made = runs((3, 5, 4), FLOOR, (5, 8, 6))
     one, other = Search(LATTICE, BENEFIT), Search(LATTICE, BENEFIT)
     assert one.rank(made) == other.rank(made[::-1])
@@ -110,7 +112,7 @@ def test_the_order_of_telling_changes_neither_the_rank_nor_what_is_accepted() ->
 # --- finding ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_few_runs_find_what_the_rule_asks_for() -> None:
+def test_a_few_runs_find_an_accepted_configuration() -> None:
     search = Search(LATTICE, BENEFIT, sizing=Sizing.of_loads(LATTICE.lower, LATTICE.upper, execution="pipelined"))
     made = told(search, 6)
     accepted = search.find_accepted(made)
@@ -127,7 +129,7 @@ def test_with_a_source_of_the_same_job_the_first_run_is_enough() -> None:
     assert warm.remarks(first) == []
 
 
-def test_a_source_of_shuffled_latencies_is_dropped_and_said() -> None:
+def test_a_source_of_shuffled_latencies_is_ignored_with_a_remark() -> None:
     ks = list(dict.fromkeys(tuple(k) for k in LATTICE.sample(np.random.default_rng(1), 14).tolist()))
     shuffled = np.random.default_rng(1).permutation([latency(k) for k in ks])
     wrong = model(120.0, [Run(k, float(seconds)) for k, seconds in zip(ks, shuffled, strict=True)])
@@ -143,7 +145,7 @@ def test_a_source_of_shuffled_latencies_is_dropped_and_said() -> None:
     )
 
 
-def test_the_family_of_sources_is_bounded_and_each_is_there_once() -> None:
+def test_sources_and_ancestors_are_limited_and_unique() -> None:
     made = runs((3, 5, 4), FLOOR)
     first = model(10.0, made)
     young = Search(LATTICE, BENEFIT, [first]).model(made, 20.0)
@@ -151,21 +153,21 @@ def test_the_family_of_sources_is_bounded_and_each_is_there_once() -> None:
     search = Search(LATTICE, BENEFIT, [young, first, young])
     assert [member.rate for member in search.sources] == [20.0, 10.0]
     many = [model(float(rate), made) for rate in range(1, 8)]
-    assert len(Search(LATTICE, BENEFIT, many).sources) == 7  # what was handed in is used
+    assert len(Search(LATTICE, BENEFIT, many).sources) == 7  # all given models are used
     grand = Search(LATTICE, BENEFIT, many[:6]).model(made, 9.0)
     assert len(Search(LATTICE, BENEFIT, [grand]).sources) == ANCESTORS
-    # What was asked for comes before what that had been built on.
+    # Given models come before their ancestors.
     assert [source.rate for source in Search(LATTICE, BENEFIT, [grand, many[6]]).sources[:2]] == [9.0, 7.0]
 
 
-def test_a_source_made_for_another_target_is_seen_from_this_one() -> None:
+def test_a_source_of_another_target_is_converted_to_this_target() -> None:
     made = told(Search(LATTICE, BENEFIT), 5)
     strict = Search(LATTICE, Benefit(FLOOR, latency_target=0.35)).model(made, 100.0)
     warm = Search(LATTICE, BENEFIT, [strict])
     assert warm.find_accepted(told(warm, 1)) is not None
 
 
-def test_runs_that_all_failed_lead_upwards() -> None:
+def test_after_failed_runs_only_the_search_proposes_more_instances() -> None:
     search = Search(LATTICE, BENEFIT)
     failed = [Run(FLOOR, None), Run((3, 5, 4), None)]
     k = search.propose(failed, RNG)

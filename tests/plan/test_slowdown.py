@@ -16,7 +16,7 @@ def look(slowdowns: SlowdownDetector, instances: int, capacity: float) -> None:
 
 
 @given(st.floats(1.0, 10.0), st.integers(1, 5), st.integers(6, 30))
-def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int, many: int) -> None:
+def test_the_slowdown_is_the_factor_by_which_instances_got_slower(factor: float, few: int, many: int) -> None:
     slowdowns = SlowdownDetector()
     look(slowdowns, few, 100.0)
     look(slowdowns, many, 100.0 / factor)
@@ -29,7 +29,7 @@ def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int,
         assert (found.few, found.many) == (3 * few, 3 * many)
 
 
-def test_nothing_is_said_of_what_was_not_measured() -> None:
+def test_without_measurements_there_is_no_slowdown() -> None:
     slowdowns = SlowdownDetector()
     assert slowdowns.slowdown is None
     look(slowdowns, 3, 100.0)

@@ -22,7 +22,7 @@ from autotrascale.testing.strategies import boxes, latencies, points_within
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    """Limit BLAS to one thread: with small matrices, threads wait for each other, especially on a busy machine."""
     with threadpool_limits(1):
         yield
 
@@ -39,7 +39,7 @@ def study(**options: Any) -> Study:
     return Study(**{"floor": FLOOR, "p_max": P_MAX, "latency_target": TARGET, **options})
 
 
-def test_the_lines_of_the_design_run_as_they_stand() -> None:
+def test_the_documented_example_runs() -> None:
     def measure(k: tuple[int, ...]) -> float:
         return 0.05 + sum(0.15 / x for x in k)
 
@@ -59,7 +59,7 @@ def test_the_lines_of_the_design_run_as_they_stand() -> None:
     assert warm.ask() in warm.lattice
 
 
-def test_the_module_says_how_to_use_it_and_that_works() -> None:
+def test_the_example_in_the_module_docstring_runs() -> None:
     from autotrascale.plan.search import ask_tell as module
 
     block = re.search(r"\n\n((?:    .*\n)+)", module.__doc__ or "")
@@ -75,7 +75,7 @@ def test_the_module_says_how_to_use_it_and_that_works() -> None:
 
 @settings(max_examples=15)
 @given(boxes(max_operators=3, top=6), st.data())
-def test_ask_stays_inside_and_never_repeats_whatever_was_told(box: tuple[Point, Point], data: st.DataObject) -> None:
+def test_ask_stays_inside_the_bounds_and_never_repeats(box: tuple[Point, Point], data: st.DataObject) -> None:
     told: set[Point] = set()
     study = Study(*box, latency_target=1.0, seed=data.draw(st.integers(0, 9)))
     for _ in range(min(4, study.lattice.size)):
@@ -106,7 +106,7 @@ def test_any_lattice_can_be_searched(floor: Point, p_max: Any) -> None:
         study.tell(k, latency=0.5)
 
 
-def test_every_point_is_run_once_and_then_none_is_left() -> None:
+def test_every_point_is_run_once_and_then_ask_raises() -> None:
     study = Study((2, 3), (3, 4), latency_target=1e-3, max_runs=40)
     asked = []
     while not study.finished:
@@ -118,15 +118,15 @@ def test_every_point_is_run_once_and_then_none_is_left() -> None:
         study.ask()
 
 
-def test_asked_twice_it_answers_the_same_and_asking_tells_nothing() -> None:
+def test_ask_is_repeatable_and_changes_no_state() -> None:
     one = study(seed=4)
     one.tell((3, 3), latency=0.5)
     assert one.ask() == one.ask()
     assert len(one.runs) == 1
 
 
-def test_a_fresh_study_told_the_same_goes_on_as_the_first_did() -> None:
-    """Resuming needs the runs and nothing else, on a lattice that is searched by a random pool too."""
+def test_a_new_study_with_the_same_tells_continues_equally() -> None:
+    """Resuming needs the runs only, also on a lattice that is searched by a random pool."""
     options = {"floor": (3, 4, 12, 10), "p_max": 40, "latency_target": 0.1, "seed": 7}
     first = study(**options)
     for _ in range(3):
@@ -142,7 +142,7 @@ def test_a_fresh_study_told_the_same_goes_on_as_the_first_did() -> None:
 # --- tell ----------------------------------------------------------------------------------------------------------
 
 
-def test_points_that_ask_did_not_propose_are_welcome_the_floor_included() -> None:
+def test_points_that_ask_did_not_propose_can_be_told() -> None:
     one = study()
     one.tell(FLOOR, latency=0.9)
     one.tell([7, 7], latency=0.2)
@@ -162,7 +162,7 @@ def test_windows_at_one_configuration_are_averaged_in_the_logarithm() -> None:
 
 
 @pytest.mark.parametrize("failed_first", [True, False])
-def test_a_window_that_failed_outweighs_one_that_did_not(failed_first: bool) -> None:
+def test_a_failed_window_makes_the_run_failed(failed_first: bool) -> None:
     one = study()
     for failed in (failed_first, not failed_first):
         one.tell((7, 7), latency=None if failed else 0.01, failed=failed)
@@ -177,7 +177,7 @@ def test_a_run_that_falls_behind_is_a_failed_one() -> None:
     assert one.runs[0].failed
     one.tell((6, 6), latency=0.01, throughput=100.0)
     assert one.best.parallelism == (6, 6)
-    one.tell((5, 6), latency=0.01)  # nobody said
+    one.tell((5, 6), latency=0.01)  # unknown throughput
     assert not one.runs[2].failed
 
 
@@ -202,7 +202,7 @@ def test_a_run_that_falls_behind_is_a_failed_one() -> None:
         ({"latency": 0.1, "k": 3}, "k: must be whole numbers"),
     ],
 )
-def test_what_cannot_be_told_is_refused_in_one_line_and_changes_nothing(told: dict[str, Any], says: str) -> None:
+def test_an_invalid_tell_is_refused_in_one_line_and_changes_nothing(told: dict[str, Any], says: str) -> None:
     one = study()
     with pytest.raises(InputError) as caught:
         one.tell(**{"k": (3, 3), **told})
@@ -212,7 +212,7 @@ def test_what_cannot_be_told_is_refused_in_one_line_and_changes_nothing(told: di
 
 
 @pytest.mark.parametrize("seconds", [5e-324, 1e-300, 1e300])
-def test_latencies_beyond_reason_break_nothing(seconds: float) -> None:
+def test_extreme_latencies_are_handled(seconds: float) -> None:
     one = study()
     one.tell((3, 3), latency=seconds)
     one.tell((4, 5), latency=0.4)
@@ -231,7 +231,7 @@ def test_a_run_that_clearly_meets_the_rule_ends_the_study() -> None:
     assert (one.best.parallelism, one.best.score, one.best.met_target) == (FLOOR, 1.0, True)
 
 
-def test_a_run_just_within_the_target_is_looked_at_again() -> None:
+def test_a_run_just_within_the_target_is_measured_again() -> None:
     one = study(latency_target=1.0)
     one.tell(FLOOR, latency=0.999)
     assert not one.finished
@@ -247,7 +247,7 @@ def test_a_run_beyond_the_target_or_over_allocated_does_not_end_it() -> None:
     one.tell((7, 7), latency=0.1)
     assert not one.finished
     assert one.unsure is None
-    assert one.best.parallelism == (7, 7)  # it meets the target, whatever the score
+    assert one.best.parallelism == (7, 7)  # it meets the target, at any score
     assert one.best.met_target
 
 
@@ -259,7 +259,7 @@ def test_the_budget_counts_configurations() -> None:
     one.tell((4, 3), latency=1.0)
     assert one.stop_reason == "budget"
     assert not one.best.met_target
-    assert one.ask() in one.lattice  # who wants more may have it
+    assert one.ask() in one.lattice  # more configurations can be asked for
 
 
 def test_there_is_no_best_and_no_model_before_a_run() -> None:
@@ -319,7 +319,7 @@ def test_all_runs_failed() -> None:
         ({"faithful": True, "settings": {"uniform_samples": 1}}, "uniform: must be at least 2"),
     ],
 )
-def test_what_no_study_can_be_made_with(change: dict[str, Any], says: str) -> None:
+def test_invalid_study_arguments_are_refused(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as caught:
         study(**{name: SearchSettings(**value) if name == "settings" else value for name, value in change.items()})
     assert str(caught.value).startswith(says)
@@ -333,7 +333,7 @@ def test_a_source_of_another_job_is_refused() -> None:
         study(source=other.model(5.0))
 
 
-def test_numbers_of_numpy_are_as_good_as_pythons() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     sized = Sizing.of_loads(np.array(FLOOR), (7, 7), np.array([1.5, 2.5]))
     one = study(
         floor=np.array(FLOOR),
@@ -350,7 +350,7 @@ def test_numbers_of_numpy_are_as_good_as_pythons() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_answer_is_the_nearest_until_one_is_trusted_and_then_the_best_of_those(seed: int) -> None:
+def test_the_answer_is_the_nearest_run_until_a_run_is_trusted(seed: int) -> None:
     rng = np.random.default_rng(seed)
     one = study(seed=seed)
     for _ in range(12):
@@ -365,10 +365,10 @@ def test_the_answer_is_the_nearest_until_one_is_trusted_and_then_the_best_of_tho
             assert answer.latency == min(latencies_)
 
 
-def test_what_is_cheaper_is_within_the_target_asks_for_less_and_is_not_trusted() -> None:
+def test_the_cheaper_configuration_has_fewer_instances_and_is_not_trusted() -> None:
     one = study()
     one.tell((2, 3), latency=0.98 * TARGET)
-    assert one.cheaper is None  # nothing is accepted that it could be cheaper than
+    assert one.cheaper is None  # no run is accepted yet
     one.tell((3, 4), latency=0.3 * TARGET)
     assert one.stop_reason == "target-met"
     assert one.answer.parallelism == (3, 4)
@@ -380,7 +380,7 @@ def test_what_is_cheaper_is_within_the_target_asks_for_less_and_is_not_trusted()
     assert one.answer.parallelism == (2, 3)
 
 
-def test_a_stop_rule_that_nothing_can_satisfy_is_given_up() -> None:
+def test_an_unsatisfiable_stop_rule_ends_the_study() -> None:
     one = study(over_allocation=0.05, max_runs=40)
     while not one.finished:
         k = one.ask()
@@ -390,7 +390,7 @@ def test_a_stop_rule_that_nothing_can_satisfy_is_given_up() -> None:
     assert one.benefit.resources(one.answer.parallelism) < 1 / 1.05
 
 
-def test_the_papers_search_gives_up_no_rule_and_knows_no_probability() -> None:
+def test_the_papers_search_keeps_the_stop_rule_and_has_no_probability() -> None:
     one = study(faithful=True, over_allocation=0.05)
     for _ in range(10):
         k = one.ask()
@@ -403,10 +403,10 @@ def test_the_papers_search_gives_up_no_rule_and_knows_no_probability() -> None:
 @pytest.mark.parametrize("execution", ["pipelined", "micro-batch", None])
 @pytest.mark.parametrize("loads", [None, [0.0, 0.0, 0.0], [2.4, 0.0, 3.9], [1e6, 1e6, 1e6]])
 @pytest.mark.parametrize(("first", "then"), [(1e-6, 1e9), (1e9, 1e-6), (100.0, 100.0), (5e2, 1e2)])
-def test_loads_rates_and_latencies_beyond_reason_break_nothing(
+def test_extreme_loads_rates_and_latencies_are_handled(
     execution: Any, loads: list[float] | None, first: float, then: float
 ) -> None:
-    """A warning of numpy's would fail this."""
+    """A warning of numpy would fail this test."""
 
     def told(rate: float, latencies: list[float | None], source: BenefitModel | None = None) -> Study:
         sizing = Sizing.of_loads((3, 4, 5), (40, 40, 40), loads, rate=rate, execution=execution)

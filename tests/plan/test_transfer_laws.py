@@ -1,4 +1,4 @@
-"""What a model of earlier runs must do for a study, over drawn jobs: go on where the first one was, or stay away."""
+"""Laws of warm starts over drawn jobs: a model of the same job continues it, another model has no effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one_thread() -> Iterator[None]:
 
 
 class DrawnJob:
-    """Operators that queue, on a machine that gets slower as it fills; its target can be met within the stop rule."""
+    """Draw a job of queues on a machine that slows down with load; its target can be met within the stop rule."""
 
     def __init__(self, seed: int, operators: int | None = None) -> None:
         rng = np.random.default_rng([seed, 11])
@@ -75,8 +75,8 @@ class DrawnJob:
 
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
-def test_from_a_model_of_the_same_job_rate_and_target_a_study_goes_on_where_the_first_was(seed: int) -> None:
-    """It asks first for what that one accepted, and once told what that one was told, takes it."""
+def test_a_study_from_a_model_of_the_same_rate_and_target_continues_the_first_study(seed: int) -> None:
+    """It first asks for the configuration that the first study accepted, and accepts it after the same measurement."""
     job = DrawnJob(seed)
     first = job.tuned(seed)
     if first.stop_reason != "target-met":
@@ -93,13 +93,13 @@ def test_from_a_model_of_the_same_job_rate_and_target_a_study_goes_on_where_the_
 
 @pytest.mark.parametrize("factor", [0.6, 0.8, 1.25, 1.6])
 def test_models_of_another_rate_save_runs(factor: float) -> None:
-    """Of twelve jobs together: one by one the noise of a reading may cost a run."""
+    """Twelve jobs are counted together, because noise may cost a run in a single job."""
     warm, cold = (sum(_runs(seed, RATE * factor, from_model) for seed in range(12)) for from_model in (True, False))
     assert warm < cold
 
 
 def _runs(seed: int, rate: float, from_model: bool) -> int:
-    """Until a run is accepted, windows that confirm included; a study that gives up counts as one of most runs."""
+    """Return the windows until a run is accepted; a study that gives up counts as the most runs."""
     job = DrawnJob(seed)
     study = job.study(rate, job.tuned(seed).model(RATE) if from_model else None)
     rng, runs = np.random.default_rng(seed), 0
@@ -109,13 +109,15 @@ def _runs(seed: int, rate: float, from_model: bool) -> int:
     return runs if study.stop_reason == "target-met" else max(runs, MOST)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)  # two in six hundred of two operators are not told apart
+@settings(
+    max_examples=15, deadline=None, derandomize=True
+)  # two of six hundred jobs with two operators are not distinguished
 @given(st.integers(0, 10_000), st.integers(3, 5))
-def test_the_model_of_another_job_is_known_by_its_loads_and_costs_nothing(seed: int, operators: int) -> None:
+def test_a_model_of_another_job_is_recognised_by_its_loads_and_has_no_effect(seed: int, operators: int) -> None:
     job, other = DrawnJob(seed, operators), DrawnJob(seed + 20_000, operators)
     proportions = np.log(job.loads / other.loads)
     if np.ptp(proportions) < 1.6:
-        return  # nearer to each other, the loads alone do not tell two jobs apart, and the first runs have to
+        return  # closer loads do not distinguish two jobs before the first runs
     misled, cold = job.study(source=other.tuned(seed).model(RATE)), job.study()
     assert misled.remarks
     for rng in [np.random.default_rng(seed)]:
@@ -130,8 +132,8 @@ def test_the_model_of_another_job_is_known_by_its_loads_and_costs_nothing(seed: 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
-def test_nothing_is_proposed_far_outside_while_something_safer_would_do(seed: int, shuffling: Any) -> None:
-    """Readings around a point within the target: the next proposal stays among configurations that they speak of."""
+def test_no_proposal_is_far_outside_the_known_range_when_a_safer_one_exists(seed: int, shuffling: Any) -> None:
+    """After readings around a point within the target, the next proposal stays near them."""
     job = DrawnJob(seed)
     study, rng = job.study(), np.random.default_rng(seed)
     centre = tuple(math.ceil(1.3 * k) for k in job.floor)
@@ -148,16 +150,14 @@ def test_nothing_is_proposed_far_outside_while_something_safer_would_do(seed: in
 
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(0, 6), st.booleans())
-def test_several_at_once_are_distinct_within_the_bounds_and_none_of_those_told(
-    seed: int, n: int, told: int, faithful: bool
-) -> None:
+def test_proposals_for_parallel_runs_are_distinct_and_new(seed: int, n: int, told: int, faithful: bool) -> None:
     job = DrawnJob(seed)
     study, rng = job.study(faithful=faithful), np.random.default_rng(seed)
     for _ in range(told):
         job.tell(study, study.ask(), rng)
     before = study.ask()
     batch = study.ask(n)
-    assert batch[0] == before == study.ask()  # asking tells nothing
+    assert batch[0] == before == study.ask()  # asking changes no state
     assert len(set(batch)) == len(batch) == n
     assert not {run.parallelism for run in study.runs} & set(batch)
     assert all(k in study.lattice for k in batch)
@@ -167,7 +167,7 @@ def test_several_at_once_are_distinct_within_the_bounds_and_none_of_those_told(
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_tells_may_come_late_failed_and_in_any_order(seed: int, shuffling: Any) -> None:
-    """What is asked next depends on what was told, and not on when it came back."""
+    """The next proposal depends on the tells, and not on their order or time."""
     job = DrawnJob(seed, operators=2)
     one, other = job.study(), job.study()
     rng = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_tells_may_come_late_failed_and_in_any_order(seed: int, shuffling: Any) 
     assert one.stop_reason == other.stop_reason
 
 
-def test_where_fewer_are_left_than_asked_for_they_are_all_there_is() -> None:
+def test_fewer_proposals_are_returned_when_fewer_are_left() -> None:
     study = Study((2,), 4, 0.5)
     assert sorted(study.ask(9)) == [(2,), (3,), (4,)]
     study.tell((2,), latency=1.0)
