@@ -1,13 +1,13 @@
-"""Are wrong sizes cured on a real cluster, by how many actions, and how near to sizes found by hand?
+"""The cure of wrong executor sizes on a real cluster: the number of actions, and the distance to the best fixed sizes.
 
-Each planted fault (`planted/sized.py`) is a program that `autotrascale run --apply --sizes` keeps, with windows and
-evidence as short as its batches are. Then the same program runs without it, with less and less memory, of its heap, of
-what is beside it and of both: the least that shows no fault, and has no executor killed, is the optimum by hand.
+Each planted fault (`planted/sized.py`) is a program under `autotrascale run --apply --sizes`, with short windows and
+short evidence. Then the same program runs with fixed sizes and less and less memory: heap, overhead, and both. The
+least memory without a fault and without a killed executor is the optimum.
 
-    python -m benchmarks.quality.cured_sizes --kept kept.json                    the faults, kept
-    python -m benchmarks.quality.cured_sizes --hand kept.json --only heap        what they ended with, beside less of it
+    python -m benchmarks.quality.cured_sizes --kept kept.json                    the faults, under AuTraScale
+    python -m benchmarks.quality.cured_sizes --hand kept.json --only heap        the optimum, from its final sizes
 
-What leaves the cores alone runs side by side.
+Jobs that need few cores run side by side.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from autotrascale.domain.executor_window import ExecutorSizes, ExecutorWindow, Resource
-from autotrascale.plan.executor_size.clamp_to_cluster import MIN_BESIDE_MB, MIN_HEAP_MB
-from autotrascale.plan.executor_size.sage_policies import judge_sizes
+from autotrascale.plan.executor_size.clamp_to_cluster import MIN_HEAP_MB, MIN_OVERHEAD_MB
+from autotrascale.plan.executor_size.judge_sizes import judge_sizes
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, WindowPeaks, has_memory_death
 from autotrascale.validation import validate
@@ -43,26 +43,25 @@ BEGUN: Mapping[str, ExecutorSizes] = {
 GROUPS = (("heap", "memory", "leak", "too-much", "service"), ("cpu",))
 SHORT = ShortSettings()
 MOST_SECONDS = 450.0
-NO_ACTION: Mapping[str, float] = {
-    "service": 210.0,
-    "leak": 400.0,
-}  # seconds to look at what shall not be resized in vain
-TOTALS = (1.05, 1.10)  # times a size by hand, in memory, is what it ended with
+NO_ACTION: Mapping[str, float] = {"service": 210.0, "leak": 400.0}  # seconds of jobs that must not be resized
+TOTALS = (1.05, 1.10)  # final memory over the memory of a fixed size
 HAND_SECONDS = 60.0
 _LONG = ("log", "windows")
 
 
 @dataclass(frozen=True)
 class CuredFault:
+    """The result of one fault under AuTraScale."""
+
     fault: str
     begun: ExecutorSizes
     ended: ExecutorSizes
-    actions: list[str]  # that were asked for
-    to_cure: int  # of them, until the last that raised something
+    actions: list[str]  # requested
+    to_cure: int  # actions until the last rise
     kept: int
     taken_back: int
     said_at_last: str
-    killed_at_last: int  # executors, with the sizes that it ended with
+    killed_at_last: int  # executors that were killed at the final size
     ended_by_itself: int | None
     log: list[SizeChange]
     windows: list[ExecutorWindow]
@@ -100,13 +99,15 @@ def cure_fault(fault: str) -> CuredFault:
 
 
 def _is_settled(actions: Sequence[SizeChange], now: float) -> bool:
-    """Something was done, and for as long as it takes to ask for more nothing was."""
+    """Return whether an action was done, and no further action for as long as a new request takes."""
     quiet = SHORT.evidence + 8 * SHORT.window
     return bool(actions) and actions[-1].what in ("kept", "given-up") and now - actions[-1].at > quiet
 
 
 def _said(fault: str, lived: ProgramRun, folder: Path) -> str:
-    """What the policies say of the last life, and in how many of its windows a fault that has no cure was named."""
+    """Return the policies' statements about the last launch, and the share of its windows that name a fault without a
+    cure.
+    """
     windows = _last_life(lived.windows)
     said = [verdict(windows[: number + 1]) for number in range(len(windows))]
     if fault == "service":
@@ -118,7 +119,7 @@ def _said(fault: str, lived: ProgramRun, folder: Path) -> str:
 
 
 def verdict(windows: Sequence[ExecutorWindow]) -> str:
-    rules = ExecutorSizeRules(evidence_seconds=1e9)  # only what is short
+    rules = ExecutorSizeRules(evidence_seconds=1e9)  # judge only shortages
     return judge_sizes(rules, SizeEvidence(tuple(windows), WindowPeaks.of(windows))).fault
 
 
@@ -134,8 +135,13 @@ def _killed_with(lived: ProgramRun, sizes: ExecutorSizes) -> int:
 
 @dataclass(frozen=True)
 class ByHand:
-    """`found`: what was said of the size that it ended with, and of each that is smaller; `least`: the smallest
-    that showed nothing. `above`: memory of an executor that it ended with, over that of the least."""
+    """The least memory of a program with fixed sizes.
+
+    Args:
+        found: statements about the final size of AuTraScale and about each smaller size.
+        least: the smallest size without a fault.
+        above: memory of an executor at the final size over that at the least size.
+    """
 
     fault: str
     ended: ExecutorSizes
@@ -145,7 +151,7 @@ class ByHand:
 
 
 def try_size(fault: str, sizes: ExecutorSizes, seconds: float) -> str:
-    """Of one size by hand: what was wrong with it, or none."""
+    """Run a program with fixed sizes and return its faults, or an empty result."""
     with tempfile.TemporaryDirectory(prefix=f"hand-{fault}-") as work:
         try:
             lived = run_with_fixed_sizes(find_planted(fault), sizes, Path(work) / "job", seconds, SHORT.window)
@@ -162,8 +168,7 @@ def try_size(fault: str, sizes: ExecutorSizes, seconds: float) -> str:
 
 
 def smaller_sizes(ended: ExecutorSizes, resources: Sequence[Resource]) -> list[ExecutorSizes]:
-    """With less memory in all: of one of these alone, and of all of them in proportion, down to what is never gone
-    below."""
+    """Yield sizes with less memory: of one part alone and of all parts in proportion, down to the least allowed."""
     found: list[ExecutorSizes] = []
     for part in TOTALS:
         less = ended.memory_mb * (1 - 1 / part)
@@ -190,7 +195,7 @@ def _swept(fault: str, ended: ExecutorSizes, at_once: int, seconds: float) -> By
     return ByHand(fault, ended, found, least, round(ended.memory_mb / least.memory_mb - 1, 3))
 
 
-_LEAST: Mapping[Resource, int] = {"heap": MIN_HEAP_MB, "overhead": MIN_BESIDE_MB}
+_LEAST: Mapping[Resource, int] = {"heap": MIN_HEAP_MB, "overhead": MIN_OVERHEAD_MB}
 SWEPT: Mapping[str, tuple[Resource, ...]] = {
     "heap": ("heap", "overhead"),
     "memory": ("heap", "overhead"),
@@ -199,7 +204,7 @@ SWEPT: Mapping[str, tuple[Resource, ...]] = {
 
 
 def _at_once(commands: Sequence[Sequence[str]]) -> list[Any]:
-    """This module, once for each, all at the same time; the last line of each as JSON. One that failed has said so."""
+    """Run this module once for each fault, all at the same time, and return the last line of each as JSON."""
     words = [sys.executable, "-m", "benchmarks.quality.cured_sizes"]
     started = [subprocess.Popen([*words, *each], stdout=subprocess.PIPE, text=True) for each in commands]
     said = [process.communicate()[0].splitlines() for process in started]

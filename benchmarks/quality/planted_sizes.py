@@ -1,12 +1,13 @@
-"""Are wrong sizes named rightly on a real cluster: `python -m benchmarks.quality.planted_sizes --keep windows.json`.
+"""The verdicts on wrong executor sizes on a real cluster.
 
-Streaming jobs with executors of a wrong size on standalone clusters on this machine, each with a fault planted in it
-(`planted/sized.py`). Every window of some seconds is judged by the policies, beside the windows before it. A window
-counts once the fault is there in all windows that its policy looks at: the state is full, the service slow.
+    python -m benchmarks.quality.planted_sizes --keep windows.json
 
-Those that need a core at most together run side by side, three services among them, then the one that needs a core, two
-by two: what grows takes ever longer to grow, so that windows of one run are few. `--keep` writes what was measured,
-for tests that need no Spark.
+Streaming jobs with executors of a wrong size on standalone clusters on this machine, each with a planted fault
+(`planted/sized.py`). The policies judge each window of some seconds with the windows before it. A window counts when
+the fault is present in all windows that its policy reads: the state is full, the service slow.
+
+Jobs that need at most one core together run side by side, with three services. Then the jobs that need a core run, two
+at a time. `--keep` writes the measurements for tests without Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.monitor import host_counters
 from autotrascale.monitor.eventlog.follower import Follower
 from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
-from autotrascale.plan.executor_size.sage_policies import judge_sizes
+from autotrascale.plan.executor_size.judge_sizes import judge_sizes
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, SizeFault, WindowPeaks
 from autotrascale.testing.standalone_cluster import StandaloneCluster, standalone
 from autotrascale.validation import validate
@@ -42,21 +43,23 @@ MEASURED = {
     "spark.executor.processTreeMetrics.enabled": "true",
     "spark.eventLog.logStageExecutorMetrics": "true",
 }
-QUIET = ("heap", "memory", "leak", "too-much", "service", "service", "service")  # at once
+QUIET = ("heap", "memory", "leak", "too-much", "service", "service", "service")  # side by side
 GROUPS: tuple[tuple[str, ...], ...] = (QUIET, ("cpu", "cpu"), ("cpu", "cpu"))
 SECONDS: Mapping[str, float] = {"cpu": 160.0}
 
 
 @dataclass
 class MeasuredFault:
+    """The windows of one fault. `services` has the latency of the service in each window, if there is one."""
+
     fault: SizeFault
     ready: float
     windows: list[ExecutorWindow] = field(default_factory=list)
-    services: list[float] = field(default_factory=list)  # latency of the service at each, if there is one
+    services: list[float] = field(default_factory=list)  # seconds
 
 
 def follow_fault(job: Planted, cluster: StandaloneCluster, folder: Path, seconds: float) -> MeasuredFault:
-    """Windows of `seconds` from the first batch on."""
+    """Return the windows of `seconds` from the first batch on."""
     from pyspark.sql import SparkSession
 
     log = folder / "log"
@@ -85,7 +88,7 @@ def follow_fault(job: Planted, cluster: StandaloneCluster, folder: Path, seconds
 def _followed(
     use: ExecutorUsage, follower: Follower, cluster: StandaloneCluster, seconds: float, tell: Callable[[float], Any]
 ) -> float:
-    """Reads on until so many seconds after the first batch, and looks at the executors' machine meanwhile."""
+    """Read the log until some seconds after the first batch, and sample the executors' machine meanwhile."""
     begun, late = None, time.time() + 180
     while (begun is None and time.time() < late) or (begun is not None and time.time() < begun + seconds):
         for event in follower.events():
@@ -103,7 +106,7 @@ def _followed(
 
 
 def judge_windows(found: MeasuredFault, rules: ExecutorSizeRules = RULES) -> list[tuple[float, SizeFault, str]]:
-    """(end of the window, what was said, why) of each window that counts."""
+    """Return end, statement and reason of each window that counts."""
     services, peaks, said = ServiceLatencyHistory(), WindowPeaks(), []
     for number, window in enumerate(found.windows):
         backlog = max(window.behind) if window.behind else None
@@ -118,7 +121,7 @@ def judge_windows(found: MeasuredFault, rules: ExecutorSizeRules = RULES) -> lis
 
 
 def _filled(looked_at: Sequence[ExecutorWindow], windows: Sequence[ExecutorWindow]) -> bool:
-    """The state of all windows that a policy looks at is about as large as it gets."""
+    """Return whether the state is nearly complete in all windows that a policy reads."""
     usual = statistics.median(each.state_mb or 0.0 for each in windows[len(windows) // 2 :])
     return all((window.state_mb or 0.0) >= 0.9 * usual for window in looked_at)
 
@@ -140,7 +143,7 @@ def report(found: MeasuredFault) -> dict[str, Any]:
 
 
 def run_alone(fault: str, seconds: float) -> MeasuredFault:
-    """One job on a cluster of its own, in this process: a process has one Spark."""
+    """Run one job on its own cluster in this process. A process can have only one Spark session."""
     with (
         tempfile.TemporaryDirectory(prefix=f"planted-{fault}-") as work,
         standalone(Path(work, "cluster"), cores=2, memory="4g") as cluster,
@@ -160,7 +163,7 @@ def run_side_by_side(faults: Sequence[str], seconds: float, work: Path) -> Itera
 
 
 def read(path: Path) -> list[MeasuredFault]:
-    """What `--keep` wrote."""
+    """Return the measurements that `--keep` wrote."""
     return [
         MeasuredFault(
             each["fault"],

@@ -1,13 +1,15 @@
-"""Do sizes settle, and where: `python -m benchmarks.quality.sizes_bench --days 30 --jobs 40 --seed 1`. Everything is simulated.
+"""The end of executor sizes, and whether they settle. All jobs are simulated.
 
-Jobs with a day's load (`execute/simulator/executor_sizes.py`), each begun with sizes far from right, from a third to
-three times what it needs. Every window goes through the state machine of `plan/executor_size`, and what it asks for is
-done some windows later. Half of the jobs get 40 % more load for good in the middle of the time.
+    python -m benchmarks.quality.sizes_bench --days 30 --jobs 40 --seed 1
 
-oscillations   a size that is raised again after it was given back, or given back below what was found too small, while
-               the job's daily peak stayed what it was
-ends           executors that ended for want of memory, at a size that somebody had given back
-above          memory of an executor, and slots, at the end, beside the least that a search by hand over the model finds
+Jobs with a load that follows the day (`benchmarks/workloads/executor_sizes.py`). Each begins with sizes from a third to
+three times of its need. Each window goes through the state machine of `plan/executor_size`, and each request is carried
+out some windows later. Half of the jobs get 40 % more load in the middle of the time.
+
+oscillations   a size that is raised after it was given back, or given back below a size found too small, while the
+               job's daily peak stayed the same
+ends           executors that ran out of memory at a size that was given back
+above          memory of an executor, and slots, at the end, over the least that a search over the model finds
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from typing import Any
 import numpy as np
 
 from autotrascale.domain.executor_window import MEMORY, ExecutorSizes
-from autotrascale.plan.executor_size.clamp_to_cluster import MIN_BESIDE_MB, MIN_HEAP_MB, ClusterLimits
+from autotrascale.plan.executor_size.clamp_to_cluster import MIN_HEAP_MB, MIN_OVERHEAD_MB, ClusterLimits
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules
 from autotrascale.plan.executor_size.size_step import ExecutorSizeState, SizeChangeQuota, judge_window
 from benchmarks.workloads.executor_sizes import DAY, MemoryModel, SimulatedExecutors
 
-BUSY = ExecutorSizeRules().busy_aim  # of the slots at the peak: what the search by hand is held to as well
+BUSY = ExecutorSizeRules().busy_aim  # share of busy slots at the peak; the search over the model keeps it too
 WINDOW = 600.0
-MOST_DELAY = 6  # windows until somebody acts
+MOST_DELAY = 6  # windows until a request is carried out
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Outcome:
 
 
 def draw_job(seed: int) -> tuple[MemoryModel, ExecutorSizes]:
-    """A job, and sizes to begin with."""
+    """Return a random job and its first sizes."""
     random = np.random.default_rng(seed)
 
     def between(low: float, high: float) -> float:
@@ -83,12 +85,12 @@ def draw_job(seed: int) -> tuple[MemoryModel, ExecutorSizes]:
     best = job.best(about)
     heap = max(MIN_HEAP_MB, round(best.heap_mb * between(0.4, 3.0)))
     return job, replace(
-        about, heap_mb=heap, overhead_mb=max(MIN_BESIDE_MB, round(best.overhead_mb * between(0.4, 3.0)))
+        about, heap_mb=heap, overhead_mb=max(MIN_OVERHEAD_MB, round(best.overhead_mb * between(0.4, 3.0)))
     )
 
 
 def run_job(seed: int, days: float = 25.0, *, more: float = 1.0, rules: ExecutorSizeRules | None = None) -> Outcome:
-    """`more`: times the load from the middle of the time on."""
+    """Run a job for some days. `more` multiplies its load from the middle of the time on."""
     rules, limits, quota = (
         rules or ExecutorSizeRules(),
         ClusterLimits(host_memory_mb=2**17, host_cores=16),
@@ -123,7 +125,7 @@ def run_job(seed: int, days: float = 25.0, *, more: float = 1.0, rules: Executor
         _best(lives.job, lives.sizes),
         sum(each.what == "asked" for each in done),
         sum(each.what == "taken-back" for each in done),
-        oscillations(done, changes),
+        count_oscillations(done, changes),
         after_giving_back,
         ends,
         settled,
@@ -155,23 +157,28 @@ def figures(jobs: int, days: float, seed: int) -> dict[str, Any]:
 
 
 def _best(job: MemoryModel, sizes: ExecutorSizes) -> ExecutorSizes:
-    """By hand: the fewest executors of these cores that keep up, and the least memory for them."""
+    """Return the fewest executors with these cores that keep up, and the least memory for them."""
     executors = max(1, -(-job.least_slots(BUSY) // sizes.cores))
     found = job.best(replace(sizes, executors=executors))
-    memory = job.best(sizes)  # for the executors that there are: fewer of them would need more each
-    return replace(found, heap_mb=max(MIN_HEAP_MB, memory.heap_mb), overhead_mb=max(MIN_BESIDE_MB, memory.overhead_mb))
+    memory = job.best(sizes)  # for the present executors; fewer executors would need more memory each
+    return replace(
+        found, heap_mb=max(MIN_HEAP_MB, memory.heap_mb), overhead_mb=max(MIN_OVERHEAD_MB, memory.overhead_mb)
+    )
 
 
 def is_given_back(done: list[SizeChange], sizes: ExecutorSizes) -> bool:
-    """The last that was asked for in memory was less, and this is it."""
+    """Return whether the last change of memory was a reduction to this size."""
     memory = [action for action in done if action.what == "asked" and action.resource in MEMORY]
     return bool(memory) and not memory[-1].up and memory[-1].after == sizes
 
 
-def oscillations(done: list[SizeChange], changes: float) -> int:
-    """Up after down of one thing, or down to what had been raised for being too small, with the same daily peak: both
-    before the load changes or both after it. Memory is compared for executors of as many cores, as many of them; cores
-    and executors as slots."""
+def count_oscillations(done: list[SizeChange], changes: float) -> int:
+    """Count oscillations of sizes.
+
+    An oscillation is a rise after a reduction, or a reduction to a size that was raised for being too small. Both
+    actions must belong to the same daily peak, before or after the load changes. Memory is compared for executors with
+    the same cores and the same count. Cores and executors are compared as slots.
+    """
     moves = [move for action in done if action.what == "asked" for move in _moves(action, changes)]
     count = 0
     for at, (thing, before, after) in enumerate(moves):
@@ -182,7 +189,7 @@ def oscillations(done: list[SizeChange], changes: float) -> int:
 
 
 def _moves(action: SizeChange, changes: float) -> Iterator[tuple[tuple[object, ...], int, int]]:
-    """Of each part of an action: what it is, from which value, to which."""
+    """Yield the parts of an action: the name of the size, its old and its new value."""
     for each in action.parts:
         of = (each, action.before.cores, action.before.executors) if each in MEMORY else ("slots",)
         before, after = (sizes.of(each) if each in MEMORY else sizes.slots for sizes in (action.before, action.after))

@@ -17,7 +17,8 @@ from autotrascale.domain.executor_window import MEMORY, RESOURCES, ExecutorSizes
 from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
 from autotrascale.plan.executor_size import sage_policies
 from autotrascale.plan.executor_size.clamp_to_cluster import ClusterLimits, fit_to_cluster
-from autotrascale.plan.executor_size.sage_policies import ORDER, judge_sizes
+from autotrascale.plan.executor_size.judge_sizes import is_buffering, judge_sizes
+from autotrascale.plan.executor_size.sage_policies import ORDER
 from autotrascale.plan.executor_size.size_changes import SizeChange, find_harmful_parts
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, WindowPeaks
 from autotrascale.plan.executor_size.size_step import (
@@ -127,7 +128,7 @@ def test_a_backlog_that_grows_while_a_service_is_slow_waits_for_it_before_they_c
     noisy = ServiceLatencyHistory(
         (*(50.0 + 850 * (at % 2) for at in range(10)), 60.0, 120.0, 250.0), {"prices": latency}
     )
-    assert noisy.slow() is None
+    assert noisy.find_slow_service() is None
     growing = replace(falling_behind(busy=0.97), services=noisy)
     assert judge_sizes(RULES, growing).fault == "service"
     assert (
@@ -237,7 +238,7 @@ def test_who_answers_is_the_first_that_has_an_answer(seen: SizeEvidence) -> None
     if found.fault in ("service", "leak"):
         return
     answers = [answer for policy in ORDER if (answer := policy(RULES, seen)) is not None]
-    if not sage_policies.buffering(RULES, seen):
+    if not is_buffering(RULES, seen):
         assert found == (answers[0] if answers else found)
         assert bool(answers) or found.fault == "none"
     else:
@@ -297,7 +298,7 @@ def test_a_heap_that_was_raised_in_vain_is_not_raised_again(share: float, r: flo
     found = judge_sizes(RULES, replace(evidence(*is_now), before=tuple(before)))
     in_vain = then < SIZES.heap_mb and 0.9 <= r <= 1.25 and 0.8 <= lives <= 1.25 and share < 0.2
     assert found.policy == ("" if in_vain else "P1")
-    assert ("as before the heap was raised" in found.reason.text) == in_vain
+    assert ("heap was raised" in found.reason.text) == in_vain
     dead = replace(is_now[-1], out_of_heap=1)
     assert judge_sizes(RULES, replace(evidence(*is_now[:-1], dead), before=tuple(before))).policy == "P1"
 
@@ -332,7 +333,7 @@ def test_nothing_is_given_back_below_what_was_used(seen: SizeEvidence) -> None:
     after = sizes.with_(found.resource, found.wanted)
     most = {name: getattr(seen.peaks, name) for name in ("heap_touched_mb", "outside_mb", "memory_mb")}
     assert not any(
-        window.lost and any(each.why in ("heap", "memory") for each in window.lost) for window in seen.windows
+        window.lost and any(each.reason in ("heap", "memory") for each in window.lost) for window in seen.windows
     )
     assert found.policy != "P6" or after.heap_mb >= RULES.margin * most["heap_touched_mb"]
     assert found.policy != "P7" or after.overhead_mb >= RULES.margin * most["outside_mb"]
@@ -379,7 +380,7 @@ def test_memory_that_fits_no_host_is_spread() -> None:
     assert found == ExecutorSizes(6000, 1000, 2, 4)  # half the tasks in each: twice the heap for each of them
     stuck = fit_to_cluster(ExecutorSizes(6000, 1000, 1, 2), "heap", 12_000, ClusterLimits(host_memory_mb=7000))
     assert isinstance(stuck, Reason)
-    assert "largest host has 7,000 MB" in stuck.text
+    assert "7,000 MB" in stuck.text
 
 
 def test_a_host_that_is_smaller_than_any_executor_is_refused() -> None:
@@ -594,8 +595,8 @@ def test_memory_of_both_kinds_is_given_back_at_once(case: tuple[ExecutorSizes, l
     """As much of each as alone, by one action with both reasons."""
     sizes, seen = case
     alone = {
-        "heap": sage_policies.heap_down(RULES, evidence(*seen)),
-        "overhead": sage_policies.memory_down(RULES, evidence(*seen)),
+        "heap": sage_policies.lower_heap(RULES, evidence(*seen)),
+        "overhead": sage_policies.lower_memory(RULES, evidence(*seen)),
     }
     least = {"heap": 512, "overhead": 384}
     wanted = {name: max(least[name], found.wanted) for name, found in alone.items() if found is not None}
@@ -674,7 +675,7 @@ def test_what_went_wrong_together_is_taken_back_whole_and_the_rest_goes_alone(
     assert sizes.overhead_mb < SIZES.overhead_mb
     for part in MEMORY:
         assert (sizes.of(part) == first.after.of(part)) == (part not in HARM[harm])
-    assert restore_state(done).bounds == state.bounds
+    assert restore_state(done).tried == state.tried
 
 
 @pytest.mark.parametrize(
@@ -746,9 +747,10 @@ def test_rules_that_cannot_be(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counted", "said"),
-    [((None, None), ""), ((0, None), ""), ((None, 3), ""), ((2, 1), " (9 collections)"), ((0, 0), " (0 collections)")],
+    ("counted", "shown"),
+    [((None, None), ""), ((0, None), ""), ((None, 3), ""), ((2, 1), "(9 collections)"), ((0, 0), "(0 collections)")],
 )
-def test_collections_that_nobody_counted_are_not_called_none(counted: tuple[int | None, int | None], said: str) -> None:
+def test_collections_that_nobody_counted_are_not_called_none(counted: tuple[int | None, int | None], shown: str) -> None:
     found = judge_sizes(RULES, repeated(gc_share=0.3, young_collections=counted[0], full_collections=counted[1]))
-    assert f"while garbage is collected{said}, in a heap" in found.reason.text
+    assert shown in found.reason.text
+    assert ("collections)" in found.reason.text) == bool(shown)

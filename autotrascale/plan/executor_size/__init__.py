@@ -1,1 +1,2 @@
-"""How large an executor should be: what is wrong (`policies`), what can be had (`fitting`), and when (`steps`)."""
+"""The size of executors: which size is wrong (`sage_policies`), which sizes are possible (`clamp_to_cluster`), and when
+to change them (`size_step`)."""

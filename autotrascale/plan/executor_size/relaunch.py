@@ -1,13 +1,13 @@
-"""Is now the moment to start a program again with other sizes, and with which settings?
+"""The moment of a relaunch with other executor sizes, and the Spark settings of the next launch.
 
-Sizes change with the application, so it stands still for as long as Spark takes to start. That is done where it
-disturbs least: in a part of the day that somebody named, or right when a query has stood still anyway, as its state was
-moved. It always ends at a batch's end, which is the driver's affair.
+Sizes change only with a new application, so the program stands still while Spark starts. The relaunch therefore waits
+for a part of the day that the user named, or for a moment in which a query has stood still anyway because its state was
+moved. The driver ends it at the end of a batch.
 
-    a day     so many relaunches at the most, and never two that are under way
-    back      what did worse is taken back at once: it undoes what had no leave to do harm
+    daily limit   at most so many relaunches a day, and never two at once
+    way back      sizes that did worse are taken back at once
 
-Settings are those of the next life beside those of this one: a name that does not change stays what it was.
+A setting that does not change keeps its value of the present launch.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from autotrascale.domain.executor_window import ExecutorSizes
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.executor_size.size_step import DAY_SECONDS
 
-HEAP, BESIDE, CORES = "spark.executor.memory", "spark.executor.memoryOverhead", "spark.executor.cores"
+HEAP, OVERHEAD, CORES = "spark.executor.memory", "spark.executor.memoryOverhead", "spark.executor.cores"
 CORES_MAX, INSTANCES = "spark.cores.max", "spark.executor.instances"
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
-_WHOLE_DAY = 24 * 60
+_DAY_MINUTES = 24 * 60
 
 
 @dataclass(frozen=True)
 class DailyWindow:
-    """A part of each day, in minutes since midnight; one that ends before it begins goes past midnight."""
+    """A part of each day, in minutes since midnight. If it ends before it begins, it crosses midnight."""
 
     begin: int
     end: int
@@ -38,22 +38,23 @@ class DailyWindow:
     def __post_init__(self) -> None:
         for name in ("begin", "end"):
             checks.count(name, getattr(self, name), least=0)
-            if getattr(self, name) >= _WHOLE_DAY:
+            if getattr(self, name) >= _DAY_MINUTES:
                 raise InputError(name, "is no minute of a day", seen=getattr(self, name), remedy="write 0 to 1439")
 
     @classmethod
     def read(cls, text: str) -> DailyWindow:
-        """
-        >>> DailyWindow.read("23:30-01:00").holds(15)
+        """Parse a window such as `02:00-04:00`. Raise `InputError` for any other text.
+
+        >>> DailyWindow.read("23:30-01:00").contains(15)
         True
         """
-        found = _CLOCK.fullmatch(text)
-        if found is None:
+        match = _CLOCK.fullmatch(text)
+        if match is None:
             raise InputError("between", "is no part of a day", seen=text, remedy="write 02:00-04:00")
-        hours = [int(each) for each in found.groups()]
-        return cls(60 * hours[0] + hours[1], 60 * hours[2] + hours[3])
+        begin_hour, begin_minute, end_hour, end_minute = (int(each) for each in match.groups())
+        return cls(60 * begin_hour + begin_minute, 60 * end_hour + end_minute)
 
-    def holds(self, minute: int) -> bool:
+    def contains(self, minute: int) -> bool:
         if self.begin < self.end:
             return self.begin <= minute < self.end
         return minute >= self.begin or minute < self.end
@@ -64,44 +65,61 @@ class DailyWindow:
 
 @dataclass(frozen=True)
 class RelaunchMoment:
-    """`minute` of the day, by the clock that people set `Between` by. `under_way`: an earlier relaunch has not come up.
-    `just_moved`: a query has stood still since the last look, as its state was moved."""
+    """The circumstances under which a relaunch is considered."""
 
-    at: float
-    minute: int
-    under_way: bool = False
-    just_moved: bool = False
+    at: float  # Unix seconds
+    minute: int  # of the day, on the clock of the `DailyWindow`
+    under_way: bool = False  # an earlier relaunch is not up yet
+    just_moved: bool = False  # a query stood still since the last observation because its state was moved
 
 
 def explain_wait(
-    action: SizeChange | None, between: DailyWindow | None, a_day: int, done: Iterable[SizeChange], now: RelaunchMoment
+    change: SizeChange | None, window: DailyWindow | None, a_day: int, log: Iterable[SizeChange], moment: RelaunchMoment
 ) -> str:
-    """Empty where it is the moment. `done`: the action log."""
-    if action is None or action.what != "asked":
-        return "nothing is asked for"
-    if now.under_way:
+    """Return why the relaunch for `change` must wait, or "" if now is the moment.
+
+    Args:
+        change: the change in flight, if any.
+        window: the part of the day in which relaunches are allowed; None: always.
+        a_day: maximum of relaunches a day.
+        log: the action log.
+        moment: the present circumstances.
+    """
+    if change is None or change.what != "asked":
+        return "no change is asked for"
+    if moment.under_way:
         return "a relaunch is under way"
-    if action.policy == "back":
+    if change.policy == "back":
         return ""
-    today = sum(each.what == "relaunched" and now.at - each.at < DAY_SECONDS for each in done)
+    today = sum(each.what == "relaunched" and moment.at - each.at < DAY_SECONDS for each in log)
     if today >= a_day:
-        return f"it was relaunched {today} times within a day"
-    if between is not None and not between.holds(now.minute) and not now.just_moved:
-        return f"it waits for {between}"
+        return f"{today} relaunches within a day are the limit"
+    if window is not None and not window.contains(moment.minute) and not moment.just_moved:
+        return f"it waits for {window}"
     return ""
 
 
-def choose_settings(before: ExecutorSizes, after: ExecutorSizes, master: str = "", apart_mb: int = 0) -> dict[str, str]:
-    """What has to be set at the next start, of what changes. A standalone cluster goes by cores in all; with a local
-    master the driver is the executor. `apart_mb`: of the memory beside the heap, what has settings of its own."""
-    changed: dict[str, str] = {}
+def choose_settings(
+    before: ExecutorSizes, after: ExecutorSizes, master: str = "", separate_mb: int = 0
+) -> dict[str, str]:
+    """Return the Spark settings that change.
+
+    With a local master the driver is the only executor. A standalone cluster takes the cores of all executors together.
+
+    Args:
+        before: the present sizes.
+        after: the sizes of the next launch.
+        master: the Spark master; empty if unknown.
+        separate_mb: the part of the overhead that other settings reserve.
+    """
     if master.startswith("local") and not master.startswith("local-cluster"):
         heap = {"spark.driver.memory": f"{after.heap_mb}m"} if after.heap_mb != before.heap_mb else {}
         return heap | ({"spark.master": f"local[{after.cores}]"} if after.cores != before.cores else {})
+    changed: dict[str, str] = {}
     if after.heap_mb != before.heap_mb:
         changed[HEAP] = f"{after.heap_mb}m"
     if after.overhead_mb != before.overhead_mb or changed:
-        changed[BESIDE] = f"{max(0, after.overhead_mb - apart_mb)}m"
+        changed[OVERHEAD] = f"{max(0, after.overhead_mb - separate_mb)}m"
     if after.cores != before.cores:
         changed[CORES] = str(after.cores)
     if after.slots != before.slots and (not master or master.startswith("spark://")):

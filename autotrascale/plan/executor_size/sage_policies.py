@@ -1,40 +1,34 @@
-"""Which size is wrong, and what it should be: Sage's policies in Sage's order (Singh et al., "Auto-sizing for Stream
-Processing Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
+"""The policies P1 to P8 for executor sizes, in Sage's order (Singh et al., "Auto-sizing for Stream Processing
+Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
 
-| paper                            | goes by         | here                                                         |
+| paper                            | signal          | here                                                         |
 |----------------------------------|-----------------|--------------------------------------------------------------|
-| P1 heap-allocation scale-up      | heap used, GC   | `heap_up`: GC share, the heap's fill, ends for want of heap  |
-| P2 memory scale-up               | memory used     | `memory_up`: resident memory of the process tree, kills      |
-| P3 CPU scale-up                  | CPU used        | `cpu_up`: busy slots whose time is CPU time                  |
-| P4 parallelism scale-up          | backlog         | `parallelism_up`: a backlog that only grows                  |
-| P5 parallelism scale-down        | backlog         | `parallelism_down`: busy slots, and no backlog               |
-| P6 heap-allocation scale-down    | heap committed  | `heap_down`: the heap that was touched                       |
-| P7 memory scale-down             | memory used     | `memory_down`: memory outside the heap                       |
-| P8 CPU scale-down                | CPU used        | `cpu_down`: busy slots                                       |
+| P1 heap-allocation scale-up      | heap used, GC   | `raise_heap`: GC share, fill of the heap, ends for lack of heap |
+| P2 memory scale-up               | memory used     | `raise_memory`: resident memory of the process tree, kills    |
+| P3 CPU scale-up                  | CPU used        | `raise_cpu`: busy slots whose time is CPU time                |
+| P4 parallelism scale-up          | backlog         | `raise_parallelism`: a growing backlog                        |
+| P5 parallelism scale-down        | backlog         | `lower_parallelism`: busy slots, and no growing backlog       |
+| P6 heap-allocation scale-down    | heap committed  | `lower_heap`: touched part of the heap                        |
+| P7 memory scale-down             | memory used     | `lower_memory`: memory outside the heap                       |
+| P8 CPU scale-down                | CPU used        | `lower_cpu`: busy slots                                       |
 
     symbol   meaning                                                                    unit
     W        windows since the sizes last changed, oldest first; the last n are recent
     g        share of the tasks' time in which their JVM collected garbage              [0, 1]
-    h, o     heap touched, memory outside the heap; H, B what was given of each         MB
-    L        heap that lives: the least that was seen of it in use                      MB
+    h, o     touched heap, memory outside the heap; H, B the sizes given to each         MB
+    L        live heap: the minimum of the used heap                                    MB
     m, M     resident memory of an executor; H + B                                      MB
     u        share of the slots' time in which a task ran                               [0, 1]
-    c        share of the tasks' time, less g, in which a core computed for them        [0, 1]
+    c        share of the tasks' time without g in which a core computed for them       [0, 1]
     f        factor of one step up: resources grow multiplicatively (§5)
-    s        margin over what was used: nothing is given back below s · max over W
+    s        margin over the peak: nothing is given back below s · max over W
 
-"It can rely on the policies above it in the priority order to hold": each policy is one function of what was seen, and
-the first that answers is taken. Before them stands what looks like a lack and is none (§3, "Correlations in resource
-use"): a job that waits for a service is not resized, one that leaks has no right size.
+"It can rely on the policies above it in the priority order to hold": each policy is one function of the evidence, and
+`judge_sizes.py` takes the first answer.
 
-    short of CPU buffers more   memory that fills while all slots compute and the backlog grows with it is a symptom
-    short of heap burns CPU     c leaves out the time of collections, so that they do not look like a lack of cores
-    waits for a service         backlog after latency at a lag (`looks/lagged.py`), else slots that wait and compute not
-
-differs: the paper's scale-downs look at the same window as its scale-ups. Here they look at all of W, a day by default,
-so that what is given back at night is not missed at noon. And what P6 and P7 would give back is one action
-(`steps.py`), where the paper takes one policy at a time: on Spark each change is a relaunch, in which the program
-stands still, and both go by the same peaks.
+differs: the paper's scale-downs look at the same window as its scale-ups. Here they look at all of W, by default a day,
+so that memory is not given back at night and missing at noon. P6 and P7 form one change (`size_step.py`), while the
+paper takes one policy at a time: on Spark each change is a relaunch, and both policies use the same peaks.
 """
 
 from __future__ import annotations
@@ -42,333 +36,258 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.executor_window import ExecutorWindow
-from autotrascale.plan.control.observations.lagged_correlation import MIN_PAIRS
-from autotrascale.plan.control.observations.slow_services import MIN_SLOWDOWN
 from autotrascale.plan.executor_size.heap_size import choose_heap, is_raise_in_vain
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, SizeVerdict, has_memory_death
-from autotrascale.plan.formatting import format_amount, format_percent, format_seconds
+from autotrascale.plan.formatting import format_amount, format_percent
 
-Policy = Callable[[ExecutorSizeRules, SizeEvidence], SizeVerdict | None]
-# A leak, a warm-up and a state that fills look alike for a while.
-_LEAK_WINDOWS = 6
-_LEAK_CORRELATION = 0.9
-_LEAK_GROWTH = 0.05  # of the memory there is, over these windows
-_SAME_LOAD = 0.25
-_GROWN = 1.15
-_RAISES_OF_A_LEAK = 2  # buy time for whoever mends it
+SizePolicy = Callable[[ExecutorSizeRules, SizeEvidence], SizeVerdict | None]
+_MIN_BACKLOG_GROWTH = 1.15  # last over first peak of the recent windows, at an equal rate
 
 
-def judge_sizes(rules: ExecutorSizeRules, evidence: SizeEvidence, beyond: str = "") -> SizeVerdict:
-    """The first policy that has something to say, as long as nothing else explains what is seen; `beyond` one of them,
-    the first of those after it."""
-    if (found := service(rules, evidence) or leak(rules, evidence)) is not None:
-        return found
-    buffered = buffering(rules, evidence)
-    for policy in ORDER[int(beyond.removeprefix("P") or 0) :]:
-        if (buffered and policy in MEMORY_UP) or (evidence.elastic and policy in SLOTS):
-            continue
-        if (found := policy(rules, evidence)) is not None:
-            return _leaked(evidence, found) if policy in MEMORY_UP else found
-    return SizeVerdict("none", Reason("hold-sizes-fit", _fit(rules, evidence)))
+def raise_heap(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P1. "Ensuring upper bounds on heap-utilization, GC time, and frequency."
 
-
-def service(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """Neither more executors nor larger ones make a service faster. Where nobody named one: all slots are taken, the
-    backlog grows, and no core, collection or shuffle is what takes the time. differs: a correlation takes a while to
-    show, so a backlog that grows while a named service has been slow for as long is not answered either."""
-    if (slow := evidence.services.slow()) is not None:
-        return SizeVerdict("service", slow)
-    recent = _recent(rules, evidence)
-    if recent is None or not grows(rules, evidence):
-        return None
-    for name, latencies in evidence.services.latency.items():
-        usual, now = statistics.median(latencies), latencies[-rules.recent :]
-        if len(latencies) >= MIN_PAIRS and min(now) >= MIN_SLOWDOWN * usual:
-            text = (
-                f"the backlog grows while {name} takes {format_seconds(now[-1])}, and {format_seconds(usual)} as a rule"
-            )
-            return SizeVerdict("service", Reason("hold-service", text, {"service": name, "latency": now[-1]}))
-    if any(window.python for window in recent):
-        return None
-    for window in recent:
-        idle = window.idle_share
-        if idle is None or window.busy is None or window.busy < rules.busy_most or idle < 1 - rules.waiting:
-            return None
-    idle = statistics.mean(window.idle_share or 0.0 for window in recent)
-    text = (
-        f"tasks neither compute nor collect garbage for {format_percent(idle)} of their time, on slots that are all taken:"
-        " they wait for a service, or for cores of machines that have too few"
-    )
-    return SizeVerdict("service", Reason("hold-waits", text, {"waiting": idle}))
-
-
-def leak(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """What stays after collections, or Python's memory, only grows, at an unchanged load and beyond what state grew:
-    any size is full one day. Twice it is raised all the same, once it presses."""
-    collected = [window for window in evidence.windows if window.full_collections]  # young ones leave what is old
-    for what, has, windows, series in (
-        ("the heap after full collections", evidence.sizes.heap_mb, collected, _less_state),
-        (
-            "memory of Python workers",
-            evidence.sizes.overhead_mb,
-            list(evidence.windows),
-            lambda window: window.python_mb,
-        ),
-    ):
-        windows = windows[-_LEAK_WINDOWS:]
-        known = [each for each in map(series, windows) if each is not None]
-        if len(known) < _LEAK_WINDOWS or not _same_load(windows) or known[-1] - known[0] < max(_LEAK_GROWTH * has, 1.0):
-            continue
-        if _with_time(known) < _LEAK_CORRELATION or any(b < a - 0.02 * has for a, b in pairwise(known)):
-            continue
-        return _leaking(rules, evidence, what, known, windows[-1].began - windows[0].began)
-    return None
-
-
-def _leaking(
-    rules: ExecutorSizeRules, evidence: SizeEvidence, what: str, series: Sequence[float], over: float
-) -> SizeVerdict:
-    hour = (series[-1] - series[0]) / over * 3600
-    grew = f"from {format_amount(series[0])} to {format_amount(series[-1])} MB"
-    text = f"{what} grew {grew} at an unchanged load, {format_amount(hour)} MB an hour"
-    numbers: dict[str, Number] = {"from_mb": series[0], "to_mb": series[-1], "mb_an_hour": hour}
-    pressed = heap_up(rules, evidence) or memory_up(rules, evidence)
-    if pressed is None or evidence.raised >= _RAISES_OF_A_LEAK:
-        return SizeVerdict("leak", Reason("hold-leak", f"{text}: a leak, for which no size is right", numbers))
-    reason = Reason("sizes-leak", f"{text}: a leak; more memory gives time to mend it", numbers)
-    return SizeVerdict("leak", reason, pressed.policy, pressed.resource, pressed.wanted)
-
-
-def _leaked(evidence: SizeEvidence, found: SizeVerdict) -> SizeVerdict:
-    """What ends an executor that leaks makes it small again: for some windows nothing grows."""
-    if not evidence.leaked:
-        return found
-    if evidence.raised < _RAISES_OF_A_LEAK:
-        return replace(found, fault="leak")
-    text = f"{found.reason.text}; but it leaked before, and has been raised {evidence.raised} times: no size is right"
-    return SizeVerdict("leak", Reason("hold-leak", text, found.reason.numbers))
-
-
-def buffering(rules: ExecutorSizeRules, evidence: SizeEvidence) -> bool:
-    """Short of CPU: memory fills because the backlog does, while all slots compute. Nobody has died of it."""
-    recent = _recent(rules, evidence)
-    if recent is None or any(map(has_memory_death, recent)) or not grows(rules, evidence):
-        return False
-    if not _computes(rules, recent) or any((window.gc_share or 0.0) >= rules.gc_most for window in recent):
-        return False
-    used = [window.memory_mb for window in recent]
-    return None not in used and (used[-1] or 0.0) > (used[0] or 0.0)
-
-
-def heap_up(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P1. "Ensuring upper bounds on heap-utilization, GC time, and frequency." A JVM fills its heap before it collects,
-    so that a full heap alone says nothing. differs: the paper raises as long as its bound on the time is not held; here
-    it is not raised again where the last time took nothing off, and by little where it is near (`heap.py`)."""
+    A JVM fills its heap before it collects, so a full heap alone says nothing. differs: the paper raises the heap as
+    long as its bound on the time is exceeded. Here a raise that was in vain is not followed by another, and near the
+    bound the heap is raised by little (`heap_size.py`).
+    """
     now, last = evidence.sizes.heap_mb, evidence.last
     wanted = math.ceil(rules.factor * now)
-    dead = sum(each.why == "heap" for each in last.lost) + last.out_of_heap
-    if dead:
-        text = f"{dead} executors or tasks ended for want of heap: {format_amount(now)} → {format_amount(wanted)} MB"
-        numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted, "ended": dead}
+    deaths = sum(each.reason == "heap" for each in last.lost) + last.out_of_heap
+    if deaths:
+        text = f"Heap {_change_mb(now, wanted)}: {deaths} executors or tasks ran out of heap."
+        numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted, "ended": deaths}
         return SizeVerdict("heap", Reason("P1-out-of-heap", text, numbers), "P1", "heap", wanted)
-    recent = _recent(rules, evidence)
-    if recent is None or not all(_collects(rules, window) for window in recent) or is_raise_in_vain(rules, evidence):
+    recent = recent_windows(rules, evidence)
+    if recent is None or not is_collecting(rules, recent) or is_raise_in_vain(rules, evidence):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
     wanted = choose_heap(rules, evidence)
+    fill = max(_heap_fill(window) for window in recent)
     text = (
-        f"tasks stand still for {format_percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
-        f" heap that is full to {format_percent(max(_fill(window) for window in recent))}: {format_amount(now)} → {format_amount(wanted)} MB"
+        f"Heap {_change_mb(now, wanted)}: garbage collection stops tasks for {format_percent(share)} of their time"
+        f"{_count_collections(recent)}. The heap is {format_percent(fill)} full."
     )
     numbers = {"heap_mb": now, "wanted_mb": wanted, "gc_share": share}
     return SizeVerdict("heap", Reason("P1-heap", text, numbers), "P1", "heap", wanted)
 
 
-def memory_up(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P2. Memory beside the heap is made as large as what was seen of it; an executor that was killed was stopped
-    before it had all it wanted: one step more, and two where others were killed right after an earlier step, as P7
-    gives back what is unused. A heap may be full, as it never grows beyond itself: what is outside runs over."""
+def raise_memory(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P2. Make the overhead as large as its use.
+
+    A killed executor was stopped before it had all the memory it wanted: one step more, and two steps if executors were
+    killed right after an earlier step. P7 gives unused memory back. A full heap is normal, since it never grows beyond
+    its size; the memory outside runs over.
+    """
     sizes, last = evidence.sizes, evidence.last
-    killed = sum(each.why == "memory" for each in last.lost)
-    recent = _recent(rules, evidence)
-    full = recent is not None and all(_runs_over(rules, window) for window in recent)
-    if not sizes.overhead_mb or not (killed or full):
+    killed = sum(each.reason == "memory" for each in last.lost)
+    recent = recent_windows(rules, evidence)
+    is_full = recent is not None and all(_runs_over(rules, window) for window in recent)
+    if not sizes.overhead_mb or not (killed or is_full):
         return None
-    seen = evidence.windows[-rules.recent :]
-    used = max((window.memory_mb or 0.0 for window in seen), default=0.0)
-    outside = max(used - sizes.heap_mb, *(window.outside_mb or 0.0 for window in seen))
-    steps = 2 if evidence.raised and any(map(has_memory_death, evidence.windows[: rules.recent])) else 1
+    latest = evidence.windows[-rules.recent :]
+    used = max((window.memory_mb or 0.0 for window in latest), default=0.0)
+    outside = max(used - sizes.heap_mb, *(window.outside_mb or 0.0 for window in latest))
+    has_died_at_once = any(map(has_memory_death, evidence.windows[: rules.recent]))
+    steps = 2 if evidence.raised and has_died_at_once else 1
     least = rules.factor**steps if killed else 1 + 2 * rules.worth
     wanted = math.ceil(max(rules.margin * outside, least * sizes.overhead_mb))
     wanted = min(wanted, math.ceil(rules.factor**2 * sizes.overhead_mb))
-    dead = "an executor was" if killed == 1 else f"{killed} executors were"
-    why = f"{dead} killed for want of memory" if killed else f"executors use {format_amount(used)} MB"
-    text = (
-        f"{why}, of {format_amount(sizes.memory_mb)} MB with heap and all: beside the heap"
-        f" {format_amount(sizes.overhead_mb)} → {format_amount(wanted)} MB"
+    memory = f"{format_amount(sizes.memory_mb)} MB per executor"
+    cause = (
+        f"{killed} executors were killed with {memory}" if killed else f"{format_amount(used)} MB of {memory} are used"
     )
+    text = f"Overhead {_change_mb(sizes.overhead_mb, wanted)}: {cause}."
     numbers: dict[str, Number] = {
         "memory_mb": used,
         "overhead_mb": sizes.overhead_mb,
         "wanted_mb": wanted,
         "killed": killed,
     }
-    return SizeVerdict("memory", Reason("P2-memory", text, numbers), "P2", "beside", wanted)
+    return SizeVerdict("memory", Reason("P2-memory", text, numbers), "P2", "overhead", wanted)
 
 
-def cpu_up(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P3. All slots are taken, what runs on them computes, and the backlog grows. More cores in an executor share its
-    memory: where that is full, as many slots are made of more executors like those that there are."""
-    recent, sizes = _recent(rules, evidence), evidence.sizes
-    if recent is None or not grows(rules, evidence) or not _computes(rules, recent):
+def raise_cpu(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P3. All slots are busy, their tasks compute, and the backlog grows.
+
+    More cores of an executor share its memory. If its memory is full, more executors of the same size are wanted.
+    """
+    recent, sizes = recent_windows(rules, evidence), evidence.sizes
+    if recent is None or not is_backlog_growing(rules, evidence) or not is_computing(rules, recent):
         return None
-    wanted = max(sizes.cores + 1, math.floor(sizes.cores * min(rules.factor, _behind_by(rules, recent))))
+    wanted = max(sizes.cores + 1, math.floor(sizes.cores * min(rules.factor, _speed_up_needed(rules, recent))))
     share = statistics.mean(window.cpu_share or 0.0 for window in recent)
     busy = statistics.mean(window.busy or 0.0 for window in recent)
-    why = (
-        f"slots are busy for {format_percent(min(1.0, busy))} of the time, compute for {format_percent(share)} of that, and the"
-        " backlog grows"
+    cause = (
+        f"the backlog grows, slots are busy {format_percent(min(1.0, busy))} of the time, "
+        f"and tasks compute for {format_percent(share)} of it"
     )
     numbers: dict[str, Number] = {"busy": busy, "cpu_share": share, "cores": sizes.cores}
-    if _memory_filled(rules, evidence) * wanted / sizes.cores <= 1:
-        text = f"{why}: {sizes.cores} → {wanted} cores an executor"
+    if _memory_fill(rules, evidence) * wanted / sizes.cores <= 1:
+        text = f"{sizes.cores} → {wanted} cores per executor: {cause}."
         return SizeVerdict("cpu", Reason("P3-cpu", text, {**numbers, "wanted": wanted}), "P3", "cores", wanted)
     more = math.ceil(sizes.executors * min(rules.factor, wanted / sizes.cores))
     more = max(sizes.executors + 1, more)
-    text = f"{why}; their memory has no room for more tasks: {sizes.executors} → {more} executors"
+    text = f"{sizes.executors} → {more} executors: {cause}. Their memory is too full for more cores."
     return SizeVerdict("cpu", Reason("P3-cpu", text, {**numbers, "wanted": more}), "P3", "executors", more)
 
 
-def parallelism_up(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P4. "Monitors for monotonic increases in a sliding window of backlog values": neither memory nor CPU is short, or
-    a policy above would have answered. Idle slots are no lack of them: tasks are too few, or uneven."""
-    recent, now = _recent(rules, evidence), evidence.sizes.executors
-    if recent is None or not grows(rules, evidence):
+def raise_parallelism(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P4. "Monitors for monotonic increases in a sliding window of backlog values."
+
+    Neither memory nor CPU is short, or an earlier policy would have answered. Idle slots do not help: tasks are too few
+    or uneven.
+    """
+    recent, now = recent_windows(rules, evidence), evidence.sizes.executors
+    if recent is None or not is_backlog_growing(rules, evidence):
         return None
     behind = evidence.last.behind[-1]
     busy = statistics.mean(window.busy or 0.0 for window in recent)
     if busy < rules.busy_little:
         text = (
-            f"{format_amount(behind)} records wait and more come, while slots are busy for {format_percent(busy)} of the time: more"
-            " of them would idle too; look for a hot key, too few partitions, or a slow driver"
+            f"No more executors: the backlog of {format_amount(behind)} records grows, but slots are busy only "
+            f"{format_percent(busy)} of the time. Look for a hot key, too few partitions, or a slow driver."
         )
         return SizeVerdict("idle-slots", Reason("hold-idle-slots", text, {"behind": behind, "busy": busy}))
-    wanted = max(now + 1, math.ceil(now * min(rules.factor, _behind_by(rules, recent))))
-    text = f"{format_amount(behind)} records wait and ever more come: {now} → {wanted} executors"
+    wanted = max(now + 1, math.ceil(now * min(rules.factor, _speed_up_needed(rules, recent))))
+    text = f"{now} → {wanted} executors: the backlog of {format_amount(behind)} records grows."
     numbers: dict[str, Number] = {"behind": behind, "busy": busy, "executors": now, "wanted": wanted}
     return SizeVerdict("parallelism", Reason("P4-parallelism", text, numbers), "P4", "executors", wanted)
 
 
-def parallelism_down(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P5. In one step and not by and by. Fewer executors have more of the load and the state each: only as far as the
-    memory that each of them has is enough for that too."""
-    now, busy = evidence.sizes.executors, _busiest(rules, evidence)
+def lower_parallelism(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P5. Give executors back in one step, as far as the memory of the remaining executors is enough.
+
+    Each remaining executor gets more of the load and of the state.
+    """
+    now, busy = evidence.sizes.executors, _max_busy(rules, evidence)
     if busy is None or now == 1:
         return None
-    wanted = max(1, math.ceil(now * max(busy / rules.busy_aim, _memory_filled(rules, evidence))))
+    wanted = max(1, math.ceil(now * max(busy / rules.busy_aim, _memory_fill(rules, evidence))))
     if wanted > (1 - rules.worth) * now:
         return None
-    text = f"slots are busy for {format_percent(busy)} of the time at most: {now} → {wanted} executors"
+    text = f"{now} → {wanted} executors: slots are busy at most {format_percent(busy)} of the time."
     numbers: dict[str, Number] = {"busy": busy, "executors": now, "wanted": wanted}
     return SizeVerdict("too-much", Reason("P5-parallelism", text, numbers), "P5", "executors", wanted)
 
 
-def heap_down(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P6. "By bounding the heap-allocation using heap-committed": what was touched stays, with a margin. Where what is
-    outside has taken room of the heap's, that stays too. A JVM collects young objects however large its heap is; where
-    it did so for long, so much is left that P1 does not call it full at once."""
+def lower_heap(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P6. "By bounding the heap-allocation using heap-committed": the touched heap stays, with a margin.
+
+    If memory outside the heap used room of the heap, that room stays, too. A JVM collects young objects however large
+    its heap is. If collections took long, the heap stays large enough that P1 does not call it full at once.
+    """
     now, peaks = evidence.sizes.heap_mb, evidence.peaks
-    most, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
-    if not _calm(rules, evidence) or not peaks.memory_known or share is None:
+    touched, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
+    if not _is_calm(rules, evidence) or not peaks.memory_known or share is None:
         return None
-    room = rules.margin if share <= rules.gc_little else rules.margin / rules.heap_full
-    wanted = math.ceil(max(room * most, rules.margin * (most + outside) - evidence.sizes.overhead_mb))
+    margin = rules.margin if share <= rules.gc_little else rules.margin / rules.heap_full
+    wanted = math.ceil(max(margin * touched, rules.margin * (touched + outside) - evidence.sizes.overhead_mb))
     if wanted > (1 - rules.worth) * now:
         return None
-    text = f"{format_amount(most)} MB of a heap of {format_amount(now)} MB were ever touched: {format_amount(now)} → {format_amount(wanted)} MB"
-    numbers: dict[str, Number] = {"heap_touched_mb": most, "heap_mb": now, "wanted_mb": wanted}
+    text = f"Heap {_change_mb(now, wanted)}: at most {format_amount(touched)} MB were touched."
+    numbers: dict[str, Number] = {"heap_touched_mb": touched, "heap_mb": now, "wanted_mb": wanted}
     return SizeVerdict("too-much", Reason("P6-heap", text, numbers), "P6", "heap", wanted)
 
 
-def memory_down(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P7. "A likely resident size, assuming the heap-committed is a part of the application's resident set": the whole
-    heap may be resident one day, so what is beside it must have room beside all of it."""
+def lower_memory(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P7. "A likely resident size, assuming the heap-committed is a part of the application's resident set."
+
+    The whole heap may be resident one day, so the overhead must have room beside all of it.
+    """
     sizes, peaks = evidence.sizes, evidence.peaks
-    if not _calm(rules, evidence) or not sizes.overhead_mb or not peaks.memory_known:
+    if not _is_calm(rules, evidence) or not sizes.overhead_mb or not peaks.memory_known:
         return None
-    most = max(peaks.outside_mb, peaks.memory_mb - sizes.heap_mb)
-    wanted = math.ceil(rules.margin * most)
+    used = max(peaks.outside_mb, peaks.memory_mb - sizes.heap_mb)
+    wanted = math.ceil(rules.margin * used)
     if wanted > (1 - rules.worth) * sizes.overhead_mb:
         return None
-    text = (
-        f"{format_amount(most)} of {format_amount(sizes.overhead_mb)} MB beside the heap were used at most:"
-        f" {format_amount(sizes.overhead_mb)} → {format_amount(wanted)} MB"
-    )
-    numbers: dict[str, Number] = {"outside_mb": most, "overhead_mb": sizes.overhead_mb, "wanted_mb": wanted}
-    return SizeVerdict("too-much", Reason("P7-memory", text, numbers), "P7", "beside", wanted)
+    text = f"Overhead {_change_mb(sizes.overhead_mb, wanted)}: at most {format_amount(used)} MB were used."
+    numbers: dict[str, Number] = {"outside_mb": used, "overhead_mb": sizes.overhead_mb, "wanted_mb": wanted}
+    return SizeVerdict("too-much", Reason("P7-memory", text, numbers), "P7", "overhead", wanted)
 
 
-def cpu_down(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
-    """P8. Fewer cores are fewer slots: as P5, where there is one executor."""
-    now, busy = evidence.sizes.cores, _busiest(rules, evidence)
+def lower_cpu(rules: ExecutorSizeRules, evidence: SizeEvidence) -> SizeVerdict | None:
+    """P8. Fewer cores are fewer slots, as with P5, if there is one executor."""
+    now, busy = evidence.sizes.cores, _max_busy(rules, evidence)
     if busy is None or now == 1:
         return None
     wanted = max(1, math.ceil(now * busy / rules.busy_aim))
     if wanted > (1 - rules.worth) * now:
         return None
-    text = f"slots are busy for {format_percent(busy)} of the time at most: {now} → {wanted} cores an executor"
+    text = f"{now} → {wanted} cores per executor: slots are busy at most {format_percent(busy)} of the time."
     numbers: dict[str, Number] = {"busy": busy, "cores": now, "wanted": wanted}
     return SizeVerdict("too-much", Reason("P8-cpu", text, numbers), "P8", "cores", wanted)
 
 
-ORDER: tuple[Policy, ...] = (
-    heap_up,
-    memory_up,
-    cpu_up,
-    parallelism_up,
-    parallelism_down,
-    heap_down,
-    memory_down,
-    cpu_down,
+ORDER: tuple[SizePolicy, ...] = (
+    raise_heap,
+    raise_memory,
+    raise_cpu,
+    raise_parallelism,
+    lower_parallelism,
+    lower_heap,
+    lower_memory,
+    lower_cpu,
 )
 """Table 1, by priority."""
-MEMORY_UP = (heap_up, memory_up)
-SLOTS = (cpu_up, parallelism_up, parallelism_down, cpu_down)
+MEMORY_RAISES = (raise_heap, raise_memory)
+SLOT_POLICIES = (raise_cpu, raise_parallelism, lower_parallelism, lower_cpu)
 
 
-def grows(rules: ExecutorSizeRules, evidence: SizeEvidence) -> bool:
-    """The backlog of the recent windows only grew: the most of each is above that of the one before, and the last above
-    the first by more than noise and by more than the rate grew: whoever keeps up has more waiting when more comes."""
-    recent = _recent(rules, evidence)
-    if recent is None or not all(window.behind for window in recent):
-        return False
-    peaks = [max(window.behind) for window in recent]
-    first, last = recent[0].rate, recent[-1].rate
-    more = max(1.0, last / first) if first and last else 1.0
-    return all(b > a for a, b in pairwise(peaks)) and peaks[-1] >= _GROWN * more * peaks[0]
+# --- signals ----------------------------------------------------------------------------------------------------------
 
 
-def _how_often(windows: Sequence[ExecutorWindow]) -> str:
-    """Nothing, where some window did not count them."""
-    counted = [(window.young_collections, window.full_collections) for window in windows]
-    if any(None in each for each in counted):
-        return ""
-    return f" ({sum((young or 0) + (full or 0) for young, full in counted):,} collections)"
-
-
-def _recent(rules: ExecutorSizeRules, evidence: SizeEvidence) -> tuple[ExecutorWindow, ...] | None:
+def recent_windows(rules: ExecutorSizeRules, evidence: SizeEvidence) -> tuple[ExecutorWindow, ...] | None:
     windows = evidence.windows[-rules.recent :]
     return windows if len(windows) == rules.recent else None
 
 
-def _collects(rules: ExecutorSizeRules, window: ExecutorWindow) -> bool:
-    share = window.gc_share
-    return share is not None and share >= rules.gc_most and _fill(window) >= rules.heap_full
+def is_backlog_growing(rules: ExecutorSizeRules, evidence: SizeEvidence) -> bool:
+    """Return whether the peak backlog rose in each recent window, by more than noise and by more than the rate.
+
+    A job that keeps up has more records waiting when more arrive.
+    """
+    recent = recent_windows(rules, evidence)
+    if recent is None or not all(window.behind for window in recent):
+        return False
+    peaks = [max(window.behind) for window in recent]
+    first, last = recent[0].rate, recent[-1].rate
+    rate_growth = max(1.0, last / first) if first and last else 1.0
+    return all(b > a for a, b in pairwise(peaks)) and peaks[-1] >= _MIN_BACKLOG_GROWTH * rate_growth * peaks[0]
+
+
+def is_collecting(rules: ExecutorSizeRules, windows: Sequence[ExecutorWindow]) -> bool:
+    """Return whether collections take too long in a full heap, in every window."""
+    return all(
+        window.gc_share is not None and window.gc_share >= rules.gc_most and _heap_fill(window) >= rules.heap_full
+        for window in windows
+    )
+
+
+def is_computing(rules: ExecutorSizeRules, recent: Sequence[ExecutorWindow]) -> bool:
+    """Return whether slots are busy and tasks compute, on average: a batch that ends in a window began in another.
+
+    The CPU time of Python workers is unknown, so their windows do not count as computing.
+    """
+    known = [(window.busy, window.cpu_share) for window in recent if window.busy is not None and not window.python]
+    shares = [share for _, share in known if share is not None]
+    if len(shares) < len(recent):
+        return False
+    busy = statistics.mean(each for each, _ in known)
+    return busy >= rules.busy_most and statistics.mean(shares) >= rules.computing
+
+
+def _count_collections(windows: Sequence[ExecutorWindow]) -> str:
+    """Return ` (12 collections)`, or "" if a window did not count them."""
+    counted = [(window.young_collections, window.full_collections) for window in windows]
+    if any(None in each for each in counted):
+        return ""
+    return f" ({sum((young or 0) + (full or 0) for young, full in counted):,} collections)"
 
 
 def _runs_over(rules: ExecutorSizeRules, window: ExecutorWindow) -> bool:
@@ -381,74 +300,37 @@ def _runs_over(rules: ExecutorSizeRules, window: ExecutorWindow) -> bool:
     )
 
 
-def _fill(window: ExecutorWindow) -> float:
-    """A heap of which nobody says how full it is counts as full: the collections say so."""
+def _heap_fill(window: ExecutorWindow) -> float:
+    """Return the fill of the heap; 1 if it is unknown, since the collections show that it is full."""
     return 1.0 if window.heap_used_mb is None else min(1.0, window.heap_used_mb / window.sizes.heap_mb)
 
 
-def _computes(rules: ExecutorSizeRules, recent: Sequence[ExecutorWindow]) -> bool:
-    """On the average of the windows: a batch that ends in one has run in the one before too."""
-    known = [(window.busy, window.cpu_share) for window in recent if window.busy is not None and not window.python]
-    shares = [share for _, share in known if share is not None]
-    if len(shares) < len(recent):
-        return False  # what Python workers compute is not known
-    busy = statistics.mean(each for each, _ in known)
-    return busy >= rules.busy_most and statistics.mean(shares) >= rules.computing
-
-
-def _behind_by(rules: ExecutorSizeRules, recent: Sequence[ExecutorWindow]) -> float:
-    """How many times as fast it would have to be."""
+def _speed_up_needed(rules: ExecutorSizeRules, recent: Sequence[ExecutorWindow]) -> float:
+    """Return the largest ratio of arriving to processed records, or one step if it is unknown."""
     rates = [(window.rate, window.done) for window in recent if window.rate and window.done]
     return max((rate / done for rate, done in rates if rate and done), default=rules.factor)
 
 
-def _busiest(rules: ExecutorSizeRules, evidence: SizeEvidence) -> float | None:
-    """The most of any window, where all are calm."""
-    if not _calm(rules, evidence) or grows(rules, evidence):
+def _max_busy(rules: ExecutorSizeRules, evidence: SizeEvidence) -> float | None:
+    """Return the largest busy share of any window, or None unless all windows are calm."""
+    if not _is_calm(rules, evidence) or is_backlog_growing(rules, evidence):
         return None
     return evidence.peaks.busy
 
 
-def _memory_filled(rules: ExecutorSizeRules, evidence: SizeEvidence) -> float:
-    """Share of the memory of each kind that is used, with the margin; 1 where that is not known."""
+def _memory_fill(rules: ExecutorSizeRules, evidence: SizeEvidence) -> float:
+    """Return the larger used share of heap and overhead, with the margin; 1 if it is unknown."""
     sizes, peaks = evidence.sizes, evidence.peaks
     if not peaks.memory_known:
         return 1.0
-    beside = peaks.outside_mb / sizes.overhead_mb if sizes.overhead_mb else 0.0
-    return rules.margin * max(peaks.heap_touched_mb / sizes.heap_mb, beside)
+    overhead = peaks.outside_mb / sizes.overhead_mb if sizes.overhead_mb else 0.0
+    return rules.margin * max(peaks.heap_touched_mb / sizes.heap_mb, overhead)
 
 
-def _calm(rules: ExecutorSizeRules, evidence: SizeEvidence) -> bool:
-    """Seen for long enough, and nothing went wrong in any window of it."""
+def _is_calm(rules: ExecutorSizeRules, evidence: SizeEvidence) -> bool:
+    """Return whether the evidence is long enough and nothing ended for lack of memory."""
     return evidence.peaks.seconds >= rules.evidence_seconds and not evidence.peaks.died
 
 
-def _less_state(window: ExecutorWindow) -> float | None:
-    """State that fills is no leak; it is spread over the executors, and may be outside their heaps."""
-    if window.heap_least_mb is None:
-        return None
-    return max(0.0, window.heap_least_mb - (window.state_mb or 0.0) / window.sizes.executors)
-
-
-def _same_load(windows: Sequence[ExecutorWindow]) -> bool:
-    """Of the first half and the second."""
-    half = len(windows) // 2
-    first, second = ([w.rate for w in part if w.rate is not None] for part in (windows[:half], windows[half:]))
-    if not first or not second:
-        return False
-    return statistics.mean(second) <= (1 + _SAME_LOAD) * statistics.mean(first)
-
-
-def _with_time(series: Sequence[float]) -> float:
-    return statistics.correlation(range(len(series)), series) if len(set(series)) > 1 else 0.0
-
-
-def _fit(rules: ExecutorSizeRules, evidence: SizeEvidence) -> str:
-    recent = _recent(rules, evidence)
-    if recent is not None and all(_collects(rules, window) for window in recent) and is_raise_in_vain(rules, evidence):
-        share = statistics.mean(window.gc_share or 0.0 for window in recent)
-        return f"collections take {format_percent(share)} of the tasks' time, as before the heap was raised: more would not help"
-    if evidence.peaks.seconds < rules.evidence_seconds:
-        seen, needed = evidence.peaks.seconds / 3600, rules.evidence_seconds / 3600
-        return f"nothing is short; {format_amount(seen)} of the {format_amount(needed)} hours were seen before something is given back"
-    return "nothing is short, and nothing that is worth a restart can be given back"
+def _change_mb(before: float, after: float) -> str:
+    return f"{format_amount(before)} → {format_amount(after)} MB"

@@ -1,12 +1,13 @@
-"""One change of sizes: a line of the action log, what it is about, and whether the job does worse for it.
+"""A change of executor sizes: the action log, the parts of a change, and whether the job does worse after it.
 
-What P6 and P7 give back together is judged, kept and taken back together. How it went wrong says which part did it:
+P6 and P7 may give back memory of both kinds in one change, which is judged, kept and taken back as a whole. The way in
+which it went wrong shows the harmful part:
 
-    executors that were killed                      the memory beside the heap, which alone can run over
-    collections, ends for want of heap              the heap
-    a start that failed, a record that costs more   either
+    executors were killed                                the overhead, which alone can run over
+    collections, ends for lack of heap                   the heap
+    a start that failed, a record that needs more work   either part
 
-The other part may then be given back alone, and so may less of the guilty one.
+Afterwards the other part may be given back alone, and so may less of the harmful part.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, has
 from autotrascale.plan.formatting import format_percent
 
 SizeChangeStage = Literal["asked", "relaunched", "seen", "kept", "taken-back", "given-up"]
-SAME_LOAD = 0.25
-STARTING_WINDOWS = 3  # windows, after sizes changed
-_MUCH_WORSE = 1.5  # of machines that others work on too
+SAME_LOAD = 0.25  # relative difference up to which two loads are the same
+STARTING_WINDOWS = 3  # after sizes changed
+_MAX_EFFORT_RATIO = 1.5  # work of a record after over before; machines are shared, so less may be chance
 
 
 @dataclass(frozen=True)
 class SizeChange:
-    """One line of the action log. Those of one change have the same number. `load` when it was asked for."""
+    """One line of the action log. All lines of one change have the same number."""
 
     number: int
     what: SizeChangeStage
-    at: float  # Unix seconds: the end of the window that it follows from
+    at: float  # Unix seconds: the end of the window that led to it
     policy: str
     resource: Resource
     before: ExecutorSizes
     after: ExecutorSizes
     reason: Reason
-    load: float | None = None
+    load: float | None = None  # records/s when the change was asked for
 
     @property
     def up(self) -> bool:
@@ -47,95 +48,113 @@ class SizeChange:
 
     @property
     def parts(self) -> tuple[Resource, ...]:
-        """What is given back, or back again: memory of both kinds may be at once. What is raised is one thing; that the
-        other became more as well is the cluster's rounding."""
+        """The resources that are given back, or returned after that: memory of both kinds may change at once.
+
+        A raise has one part. If the other kind of memory grew as well, the cluster rounded it up.
+        """
         if self.resource not in MEMORY or (self.up and self.policy != "back"):
             return (self.resource,)
         low, high = (self.before, self.after) if self.up else (self.after, self.before)
         return tuple(each for each in MEMORY if low.of(each) < high.of(each)) or (self.resource,)
 
+    @property
+    def is_more_memory(self) -> bool:
+        return self.up and self.resource in MEMORY
 
-_GUILTY: Mapping[str, Resource] = {"worse-killed": "beside", "worse-out-of-heap": "heap", "worse-collections": "heap"}
+
+_HARMFUL: Mapping[str, Resource] = {
+    "worse-killed": "overhead",
+    "worse-out-of-heap": "heap",
+    "worse-collections": "heap",
+}
 
 
-def find_harmful_parts(taken: SizeChange) -> tuple[Resource, ...]:
-    """Which part of it did the harm; all of them, where nobody can tell."""
-    part = _GUILTY.get(taken.reason.code)
-    return (part,) if part in taken.parts else taken.parts
+def find_harmful_parts(taken_back: SizeChange) -> tuple[Resource, ...]:
+    """Return the part that did the harm; all parts if that is unknown."""
+    part = _HARMFUL.get(taken_back.reason.code)
+    return (part,) if part in taken_back.parts else taken_back.parts
 
 
 def find_harm(
-    rules: ExecutorSizeRules, action: SizeChange, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
+    rules: ExecutorSizeRules, change: SizeChange, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
 ) -> Reason | None:
-    """An end for want of memory, at once; else collections, if they take more than they ever did before it, or time for
-    each record, over windows at the same load.
-    More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
-    down = not action.up
-    if is_more_memory(action):
+    """Return why the job does worse after a change, or None.
+
+    An end for lack of memory counts at once. Collections count if they take more than ever before, over several
+    windows. So does the time for each record, at the same load. More memory never harms: longer times after it have
+    other causes, such as growing state or small batches.
+
+    Args:
+        rules: thresholds.
+        change: the change.
+        before: windows before it.
+        after: windows since then.
+    """
+    is_down = not change.up
+    if change.is_more_memory:
         return None
-    if down and (dead := sum(map(has_memory_death, after))):
-        return _ends(after, dead)
-    recent = after[STARTING_WINDOWS:]  # in which a heap that still grows is collected often
+    if is_down and (deaths := sum(map(has_memory_death, after))):
+        return _explain_deaths(after, deaths)
+    recent = after[STARTING_WINDOWS:]  # before, a heap that still grows is collected often
     if len(recent) < rules.recent:
         return None
-    share = _collecting(recent)
-    if down and share >= rules.gc_most and share > _most_collecting(rules, before):
-        text = f"collections take {format_percent(share)} of the tasks' time after it: taken back"
+    share = _mean_gc_share(recent)
+    if is_down and share >= rules.gc_most and share > _max_gc_share(rules, before):
+        text = f"Taken back: after it collections take {format_percent(share)} of the tasks' time."
         return Reason("worse-collections", text, {"gc_share": share})
-    was, now = (_effort(windows, recent, python=action.resource in MEMORY) for windows in (before, recent))
-    times = [b / a for a, b in zip(was, now, strict=True) if a and b is not None]
-    if times and min(times) > _MUCH_WORSE:
-        text = f"a record takes {min(times):.1f} times the work that it took before: taken back"
-        return Reason("worse-effort", text, {"times": min(times)})
+    has_python = change.resource in MEMORY
+    efforts_before, efforts_after = (_measure_effort(each, recent, python=has_python) for each in (before, recent))
+    ratios = [b / a for a, b in zip(efforts_before, efforts_after, strict=True) if a and b is not None]
+    if ratios and min(ratios) > _MAX_EFFORT_RATIO:
+        text = f"Taken back: after it a record takes {min(ratios):.1f} times the work."
+        return Reason("worse-effort", text, {"times": min(ratios)})
     return None
 
 
-def _collecting(windows: Sequence[ExecutorWindow]) -> float:
+def _mean_gc_share(windows: Sequence[ExecutorWindow]) -> float:
     shares = [window.gc_share for window in windows if window.gc_share is not None]
     return statistics.mean(shares) if shares else 0.0
 
 
-def _most_collecting(rules: ExecutorSizeRules, windows: Sequence[ExecutorWindow]) -> float:
-    """Over as many in a row as it is judged by."""
+def _max_gc_share(rules: ExecutorSizeRules, windows: Sequence[ExecutorWindow]) -> float:
+    """Return the largest mean of as many windows in a row as the change is judged by."""
     settled = windows[STARTING_WINDOWS:]
-    return max(
-        (_collecting(settled[at - rules.recent : at]) for at in range(rules.recent, len(settled) + 1)), default=0
-    )
+    ends = range(rules.recent, len(settled) + 1)
+    return max((_mean_gc_share(settled[end - rules.recent : end]) for end in ends), default=0)
 
 
-def _ends(after: Sequence[ExecutorWindow], windows: int) -> Reason:
-    whys = {each.why for window in after for each in window.lost}
-    killed, of_heap = "memory" in whys, "heap" in whys or any(window.out_of_heap for window in after)
-    if killed and of_heap:
-        code, what = "worse-out-of-memory", "executors were killed, and others ended for want of heap,"
-    elif killed:
-        code, what = "worse-killed", "executors were killed for want of memory beside the heap"
+def _explain_deaths(after: Sequence[ExecutorWindow], windows: int) -> Reason:
+    causes = {each.reason for window in after for each in window.lost}
+    is_killed = "memory" in causes
+    is_out_of_heap = "heap" in causes or any(window.out_of_heap for window in after)
+    if is_killed and is_out_of_heap:
+        code, what = "worse-out-of-memory", "executors were killed for memory, and executors ran out of heap"
+    elif is_killed:
+        code, what = "worse-killed", "executors were killed for memory outside the heap"
     else:
-        code, what = "worse-out-of-heap", "executors or tasks ended for want of heap"
-    return Reason(code, f"{what} after it: taken back", {"windows": windows})
+        code, what = "worse-out-of-heap", "executors or tasks ran out of heap"
+    return Reason(code, f"Taken back: after it {what}.", {"windows": windows})
 
 
-def is_more_memory(action: SizeChange) -> bool:
-    return action.up and action.resource in MEMORY
-
-
-def _effort(
+def _measure_effort(
     windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow], *, python: bool
 ) -> tuple[float | None, float | None]:
-    """Seconds of tasks for a record, of windows at the load of those others: by the clock, which runs while somebody
-    else has the core, and of cores, as far as Spark tells: not of those that Python has. `python`: also where it has
-    some, as with less memory a JVM has more to do, and a Python worker ends."""
+    """Return the task seconds and the CPU seconds of a record, in windows at the load of `like`.
+
+    Task seconds run on while another process has the core. Spark's CPU seconds lack those of Python workers; with
+    `python` such windows count anyway: with less memory the JVM has more to do, and a Python worker dies.
+    """
     load = average_load(like)
     alike = [window for window in windows if window.done and is_same_load(window.rate, load)]
-    took = (
+    seconds_by_kind = (
         [(each, each.run_seconds) for each in alike],
         [(each, each.cpu_seconds if python or not each.python else None) for each in alike],
     )
-    by_clock, of_cores = (
-        [seconds / (each.done * each.seconds) for each, seconds in one if seconds is not None and each.done]
-        for one in took
+    by_clock, by_cpu = (
+        [seconds / (each.done * each.seconds) for each, seconds in kind if seconds is not None and each.done]
+        for kind in seconds_by_kind
     )
-    return (statistics.median(by_clock) if by_clock else None, statistics.median(of_cores) if of_cores else None)
+    return (statistics.median(by_clock) if by_clock else None, statistics.median(by_cpu) if by_cpu else None)
 
 
 def average_load(windows: Sequence[ExecutorWindow]) -> float | None:
@@ -144,5 +163,5 @@ def average_load(windows: Sequence[ExecutorWindow]) -> float | None:
 
 
 def is_same_load(a: float | None, b: float | None) -> bool:
-    """Unknown loads are the same: nobody knows better."""
+    """Return whether two loads differ by little. An unknown load is the same as any other."""
     return a is None or b is None or abs(a - b) <= SAME_LOAD * max(a, b)
