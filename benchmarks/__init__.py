@@ -1,1 +1,1 @@
-"""Measurements of the project's own speed, each runnable as `python -m benchmarks.<name>`."""
+"""Benchmarks of speed, quality and faults. `python -m benchmarks.run` runs them and writes their results."""

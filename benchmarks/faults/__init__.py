@@ -1,1 +1,1 @@
-"""Faults."""
+"""Benchmarks that kill processes, attack the service or spoil measurements, and count the damage."""

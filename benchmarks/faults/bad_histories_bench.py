@@ -1,7 +1,7 @@
-"""Bad measurements through the whole control loop: wrong scalings, lasting failures and exceptions, counted.
+"""The behaviour of the control loop under bad measurements: wrong scalings, lasting failures and exceptions, counted.
 
-`benchmarks/workloads/bad_histories.py` says what is counted as wrong, against the truth of a scripted job. The third of
-the looks in the middle of a history is spoiled in a few dozen ways: missing, stale, repeated, from the future,
+`benchmarks/workloads/bad_histories.py` defines a wrong scaling, against the truth of a scripted job. In the middle of a
+history, a third of the observations are bad in dozens of ways: missing, stale, repeated, from the future,
 contradictory, impossible.
 
     python -m benchmarks.faults.bad_histories_bench
@@ -44,14 +44,14 @@ VARIANTS: Mapping[str, Rules] = {
 
 
 def run_history(seed: int, rules: Rules) -> tuple[list[str], str | None, str | None, int]:
-    """Wrong scalings, a lasting failure, an exception, and how many looks held, of one history."""
+    """Return wrong scalings, lasting failures, exceptions and held observations of one history."""
     job = draw_history(seed)
     loop = Loop(job, rules, initial=choose_start(job))
     try:
         loop.run(SECONDS)
-        while job.now < SECONDS:  # a clock that leapt ended it early
+        while job.now < SECONDS:  # a jump of the clock may end it early
             loop.run(INTERVAL)
-    except Exception:  # whatever it is, it is counted
+    except Exception:  # every exception counts
         return job.wrong, None, traceback.format_exc(), 0
     return job.wrong, job.find_lasting_failure(), None, sum(loop.state.totals.held.values())
 

@@ -1,1 +1,1 @@
-"""Quality."""
+"""Benchmarks of decisions: searches, control loops, executor sizes and critical paths."""

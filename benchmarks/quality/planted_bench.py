@@ -1,18 +1,19 @@
-"""Is a bottleneck found that was put there? `python -m benchmarks.quality.planted_bench`. Ten minutes; a busy machine is no
-harm.
+"""The share of planted bottlenecks that critical paths find. Ten minutes; other load on the machine does no harm.
 
-Queries on real Spark, each with one thing made slow (`planted/queries.py`), with their usual event logs. Each batch is
-a window. In each the parts of a summary are ranked in three ways, and the planted one should come first:
+    python -m benchmarks.quality.planted_bench
+
+Queries on real Spark, each with one slow part (`planted/queries.py`), with their usual event logs. Each batch is a
+window. In each window the parts of a summary are ranked in three ways, and the planted part must come first:
 
     participation  critical participation
-    busy           the time for which it was under way, whoever waited for it: a profile
-    utilisation    the share of the window for which the timelines that did it were at it, each weighed by its time
+    busy           the time for which the part was under way: a profile
+    utilisation    the share of the window for which the part's timelines were busy, weighted by their time
 
-`not_divided` is the share of a batch that no parallelism shortens, by what decisions go by. `following` is what reading
-along costs, as `autotrascale critical --follow` does: the CPU time of whoever follows, beside the time of the batches.
+`not_divided` is the share of a batch that more instances cannot shorten, as decisions use it. `following` is the cost
+of following a log, as `autotrascale critical --follow` does: CPU time of the follower over the time of the batches.
 
-`--logs FOLDER` looks again at the event logs of a run that kept them with `--keep FOLDER`; `--sample FILE` keeps two
-batches of each plant, drawn by seed, for the tests.
+`--logs FOLDER` analyses the event logs of an earlier run with `--keep FOLDER`. `--sample FILE` keeps two random batches
+of each plant for the tests.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ from autotrascale.analyze.live.critical_windows import CriticalWindows
 from autotrascale.domain.critical_path_report import CriticalPathReport
 from autotrascale.monitor.eventlog.follower import Follower
 from benchmarks.quality.planted.queries import PLANTS, Plant
-from benchmarks.quality.planted.runs import SLOWED, WARMING, run_plants
+from benchmarks.quality.planted.runs import SLOWED, WARM_UP_BATCHES, run_plants
 
 GOAL = 0.95
-_PIECE = 40  # lines of a log that are written at once
+_PIECE = 40  # lines of a log in one piece
 Ranking = list[str]
 
 
 def figures(logs: Path) -> dict[str, Any]:
+    """Return the figures of the event logs in a folder."""
     batches = _batches(logs)
     found: dict[str, Any] = {}
     firsts: dict[str, list[bool]] = defaultdict(list)
@@ -82,7 +84,7 @@ def figures(logs: Path) -> dict[str, Any]:
 
 
 def _not_divided(batches: Sequence[BatchFact]) -> dict[str, Any]:
-    """What of each batch no parallelism shortens, by what decisions go by."""
+    """Return the share of each batch that more instances cannot shorten: least, median and most."""
     found = [
         summarise_critical(window) for batch in batches if (window := measure_batch_participation(batch)) is not None
     ]
@@ -92,10 +94,10 @@ def _not_divided(batches: Sequence[BatchFact]) -> dict[str, Any]:
 
 
 def rank_parts(plant: Plant, batch: BatchFact) -> dict[str, Ranking]:
-    """The parts of the plant's summary, the greatest first, by each of the ways."""
+    """Return the parts of the plant's summary in each of the three ways, the greatest first."""
     whole = trace_batch(batch)
     window = measure_batch_participation(batch)
-    assert window is not None  # it took time
+    assert window is not None  # the batch took time
     of = _naming(plant)
     busy: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for each in whole.activities:
@@ -122,7 +124,7 @@ def _participations(plant: Plant, window: CriticalPathReport) -> dict[str, float
 
 
 def _naming(plant: Plant) -> Callable[[Activity], str | None]:
-    """What an activity is a part of, in the plant's summary."""
+    """Return a function from an activity to its part in the plant's summary."""
     match plant.summary:
         case "operators":
             return lambda each: each.operator
@@ -154,7 +156,7 @@ def _utilisation(busy: Any, seconds: float) -> float:
 
 
 def _instead(rankings: Sequence[Mapping[str, Ranking]], hits: Sequence[bool], way: str) -> dict[str, int]:
-    """What came first where the planted one did not."""
+    """Count the parts that came first instead of the planted one."""
     found: dict[str, int] = defaultdict(int)
     for each, hit in zip(rankings, hits, strict=True):
         if not hit:
@@ -163,7 +165,7 @@ def _instead(rankings: Sequence[Mapping[str, Ranking]], hits: Sequence[bool], wa
 
 
 def _following(logs: Path) -> dict[str, Any]:
-    """Of all logs, each given in pieces, as it grew; windows of ten seconds."""
+    """Measure the cost of following all logs, each given in pieces as it grew, in windows of ten seconds."""
     windows, seconds, batches = 0, 0.0, 0
     for folder in logs.glob("eventlog_v2_*"):
         application = folder.name.removeprefix("eventlog_v2_")
@@ -188,7 +190,7 @@ def _following(logs: Path) -> dict[str, Any]:
 
 
 def _sample(logs: Path) -> bytes:
-    """Two batches of each plant, as `tests/analyze/test_planted.py` reads them."""
+    """Return two batches of each plant in the form that `tests/analyze/test_planted.py` reads."""
     chance, batches = random.Random(19), _batches(logs)
     drawn = {plant.name: chance.sample(batches[plant.name], 2) for plant in PLANTS if plant.name in batches}
     kept = {name: [replace(batch, offsets=(), newest=(), states=()) for batch in each] for name, each in drawn.items()}
@@ -200,12 +202,12 @@ def read_sample(packed: bytes) -> dict[str, list[BatchFact]]:
 
 
 def is_planted_first(plant: Plant, batch: BatchFact) -> dict[str, bool]:
-    """Whether what was planted comes first, by each of the ways."""
+    """Return for each of the three ways whether the planted part comes first."""
     return {way: ranking[0] == _planted(plant, batch) for way, ranking in rank_parts(plant, batch).items()}
 
 
-def _batches(logs: Path, warming: int = WARMING) -> dict[str, list[BatchFact]]:
-    """By the query's name, those after warming up."""
+def _batches(logs: Path, warming: int = WARM_UP_BATCHES) -> dict[str, list[BatchFact]]:
+    """Return the batches after warm-up, by the name of the query."""
     found = {}
     for folder in sorted(logs.glob("eventlog_v2_*")):
         told = FollowedApplication(Follower(logs, folder.name.removeprefix("eventlog_v2_"), consume=False))

@@ -1,10 +1,10 @@
-"""How well the batch time of a query without marks is predicted at numbers of slots that it was not measured with.
+"""The error of predicted batch times of a query without marks, at numbers of slots that were not measured.
 
     python -m benchmarks.run settings
 
-The query is a program of its own, on a real Spark for each number of slots: a repartition by key, a function of
-Python's that stalls for each record, a streaming count. Stalls take time and no CPU, so that more slots show on a
-machine of few cores. Measured from its event log alone; from each run the others are predicted.
+The query is a separate program on a real Spark for each number of slots: a repartition by key, a Python function that
+stalls for each record, and a streaming count. A stall takes time and no CPU, so more slots help on a machine with few
+cores. Each run is measured from its event log, and predicts the other runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autotrascale.plan.sizing.sizing import Sizing, size
 
 SLOTS = (4, 8)
 RATE, STALL, TRIGGER, PARTITIONS = 600, 0.003, 5.0, 16
-SECONDS, WARM = 90, 3  # of each run; batches that are left out
+SECONDS, WARM_UP_BATCHES = 90, 3  # seconds of each run; first batches that are left out
 PROGRAM = """
 import sys, time
 from pyspark.sql import SparkSession, functions as fn
@@ -54,8 +54,9 @@ spark.stop()
 
 
 def figures() -> dict[str, Any]:
+    """Return measured and predicted batch times in seconds for each number of slots."""
     with tempfile.TemporaryDirectory() as folder:
-        measured = {slots: _measured(slots, Path(folder, str(slots))) for slots in SLOTS}
+        measured = {slots: _measure_slots(slots, Path(folder, str(slots))) for slots in SLOTS}
     found = {}
     for slots, (_, seconds, batches) in measured.items():
         predicted = {
@@ -68,7 +69,7 @@ def figures() -> dict[str, Any]:
     return {"rate": RATE, "stall_seconds": STALL, "partitions": PARTITIONS, **found}
 
 
-def _measured(slots: int, folder: Path) -> tuple[QueryWorkload, float, int]:
+def _measure_slots(slots: int, folder: Path) -> tuple[QueryWorkload, float, int]:
     folder.mkdir()
     arguments = [slots, folder, RATE, STALL, TRIGGER, PARTITIONS, SECONDS]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
@@ -78,13 +79,15 @@ def _measured(slots: int, folder: Path) -> tuple[QueryWorkload, float, int]:
     application = FollowedApplication(Follower(folder, log, consume=False))
     application.poll()
     (run,) = application.runs.values()
-    if len(run.batches) <= 2 * WARM:
-        raise RuntimeError(f"only {len(run.batches)} batches in {SECONDS} s: the machine is too busy to measure on")
-    return _of(run, application, slots)
+    if len(run.batches) <= 2 * WARM_UP_BATCHES:
+        raise RuntimeError(f"only {len(run.batches)} batches in {SECONDS} s: the machine is too busy")
+    return _summarise_run(run, application, slots)
 
 
-def _of(run: ApplicationRun, application: FollowedApplication, slots: int) -> tuple[QueryWorkload, float, int]:
-    batches = run.batches[WARM:]
+def _summarise_run(
+    run: ApplicationRun, application: FollowedApplication, slots: int
+) -> tuple[QueryWorkload, float, int]:
+    batches = run.batches[WARM_UP_BATCHES:]
     snapshot = unmarked_query.take_query_snapshot(run.name, batches, application.executors, slots)
     sizing = None if snapshot is None else size(snapshot)
     assert snapshot is not None

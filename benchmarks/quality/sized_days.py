@@ -1,12 +1,13 @@
-"""Do sizes settle under a day's load on a real cluster: `python -m benchmarks.quality.sized_days --days 3 --minutes 7`.
+"""The stability of executor sizes under a daily load on a real cluster.
 
-Programs whose memory follows the load (`planted/daily.py`) run side by side, each with a cluster and a store of its
-own, kept by `autotrascale run --apply --sizes`. A day is compressed into minutes; evidence is a day as well, and a
-window of five seconds is as many minutes of the day as that comes to. An executor that holds more than it was given is
-killed, as YARN would.
+    python -m benchmarks.quality.sized_days --days 3 --minutes 7
 
-oscillations   a size that is raised again after it was given back, or given back to what was found too small
-ends           executors that ended for want of memory, at a size that somebody had given back
+Programs whose memory follows the load (`planted/daily.py`) run side by side. Each has its own cluster and store, and
+runs under `autotrascale run --apply --sizes`. A day is compressed into minutes. Evidence covers a day, and a window of
+five seconds is a proportional part of the day. An executor above its memory limit is killed, as YARN does.
+
+oscillations   a size that is raised after it was given back, or given back to a size found too small
+ends           executors that ran out of memory at a size that was given back
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from autotrascale.views.executor_size_text import format_size_change
 from benchmarks.quality.executors.day import Feeder
 from benchmarks.quality.planted.daily import DAILY, LOADS, Days
 from benchmarks.quality.planted.keeping import ProgramRun, ShortSettings, run_with_sizing
-from benchmarks.quality.sizes_bench import is_given_back, oscillations
+from benchmarks.quality.sizes_bench import count_oscillations, is_given_back
 
 BEGUN = {
     "orders": ExecutorSizes(1800, 700, 1, 1),
@@ -42,15 +43,15 @@ MOST_A_DAY = 6
 @dataclass(frozen=True)
 class Outcome:
     job: str
-    hours: float  # of the days that it ran for
+    hours: float  # of the simulated days
     begun: ExecutorSizes
     ended: ExecutorSizes
     actions: list[str]
-    taken_back: list[str]  # and why
+    taken_back: list[str]  # actions and their reasons
     oscillations: int
-    given_back: int  # actions
+    given_back: int  # number of actions
     ends_after_giving_back: int
-    ends: int  # of executors for want of memory, in all
+    ends: int  # executors that ran out of memory
     records_a_second_at_last: float | None
     ended_by_itself: int | None
 
@@ -82,7 +83,7 @@ def _outcome(name: str, hours: float, lived: ProgramRun) -> Outcome:
         lived.windows[-1].sizes,
         [f"{action.policy} {format_size_change(action)}" for action in asked],
         [action.reason.text for action in lived.actions if action.what == "taken-back"],
-        oscillations(lived.actions, math.inf),
+        count_oscillations(lived.actions, math.inf),
         sum(not action.up for action in asked),
         sum(_missed(lived.actions, window) for window in ends),
         len(ends),

@@ -1,19 +1,20 @@
-"""What one more instance is expected to be worth, and what it is: `python -m benchmarks.quality.worth_bench`. Eight minutes.
+"""The worth of one more instance, predicted and measured. Eight minutes.
 
-Jobs on real Spark (`planted/worth.py`), each as it is and with one more instance of each operator in turn. Worth is the
-share of a batch's time that the instance takes off, for a batch of the same records. Expected from the batches of the
-job as it is alone:
+    python -m benchmarks.quality.worth_bench
 
-    loads          its stage's time, as `Sizing.stages` has it for k and for k + 1
-    search         by what the search believes once it has seen one run of the job as it is (`surrogate.py`)
-    participation  by `one-more` of critical participation: what the longest path loses
+Jobs on real Spark (`planted/worth.py`), each unchanged and with one more instance of each operator in turn. Worth is
+the share of a batch's time that the instance saves, for a batch of the same records. Predicted from the batches of the
+unchanged job:
 
-Measured: round by round against the job as it is, in the same round, and of these the median. `off` is by how much an
-expectation is off, in shares of a batch, mean over operators; `first` of how many jobs the operator that is expected to
-be worth most is the one that was.
+    loads          the time of the operator's stage, from `Sizing.stages` for k and for k + 1
+    search         the search's own model after one run of the unchanged job (`surrogate.py`)
+    participation  `one-more` of critical participation: the time that the longest path loses
 
-The search thinks in batches that follow each other at one rate, b = o/(1 − Σρ), where what is taken off is taken off
-the next batch too. A batch of the same records has b'/b = (o'/o · (1 − Σρ) + Σρ'); o' and ρ' are the search's own.
+Measured: the median over rounds of the difference to the unchanged job in the same round. `off` is the error of a
+prediction in shares of a batch, mean over operators. `first` counts the jobs whose best operator was predicted right.
+
+The search assumes batches that follow each other at one rate, b = o/(1 − Σρ), where saved time shortens the next batch
+too. A batch of the same records has b'/b = (o'/o · (1 − Σρ) + Σρ'), with o' and ρ' from the search.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from autotrascale.domain.critical_path_report import average_reports
 from autotrascale.monitor.eventlog.follower import Follower
 from autotrascale.plan.search.surrogate import SessionReadings, fit
 from autotrascale.plan.sizing.sizing import Sizing, size
-from benchmarks.quality.planted.worth import JOBS, ROWS, WARMING, Worth, run_worth_jobs
+from benchmarks.quality.planted.worth import JOBS, ROWS, WARM_UP_BATCHES, Worth, run_worth_jobs
 
 P_MAX = 16
 WAYS = ("loads", "search", "participation")
-Expected = dict[str, float]  # of each operator
+Expected = dict[str, float]  # worth of each operator
 
 
 def figures(rounds: int = 6, seed: int = 19, kept: Path | None = None) -> dict[str, Any]:
-    """`kept`: event logs of a run before."""
+    """Return predictions, measurements and errors. `kept` is a folder with the event logs of an earlier run."""
     with tempfile.TemporaryDirectory(prefix="worth-bench-") as own:
         if kept is None:
             run_worth_jobs(JOBS, rounds, Path(own), seed)
@@ -79,8 +80,10 @@ def _of(job: Worth, batches: Mapping[str, Sequence[BatchFact]]) -> dict[str, Any
 
 
 def _rounds(job: Worth, batches: Sequence[BatchFact]) -> list[BatchFact | None]:
-    """Those after warming up. None where Spark saw the file of one source before that of the other was there, and made
-    two batches of them."""
+    """Return the batches after warm-up, by round.
+
+    A batch is None where Spark saw the file of one source before the file of the other, and made two batches.
+    """
     found: list[BatchFact | None] = []
     whole, so_far = ROWS * len(job.sources), 0
     for batch in batches:
@@ -88,7 +91,7 @@ def _rounds(job: Worth, batches: Sequence[BatchFact]) -> list[BatchFact | None]:
         if so_far >= whole:
             found.append(batch if batch.input_records == whole else None)
             so_far = 0
-    return found[WARMING:]
+    return found[WARM_UP_BATCHES:]
 
 
 def _loads(job: Worth, batches: Sequence[BatchFact]) -> Expected:
@@ -121,7 +124,7 @@ def _participation(job: Worth, batches: Sequence[BatchFact]) -> Expected:
 
 
 def _sized(job: Worth, batches: Sequence[BatchFact]) -> Sizing:
-    """At the rate at which such batches follow each other."""
+    """Return the sizing at the rate at which such batches follow each other."""
     seconds = fmean(batch.seconds for batch in batches)
     rates = dict.fromkeys(job.sources, ROWS / seconds)
     found = size(metrics.take_snapshot(job.name, job.topology, P_MAX, rates, batches))
@@ -141,7 +144,7 @@ def _first(operators: Mapping[str, Mapping[str, float]], way: str) -> bool:
 
 
 def _batches(logs: Path) -> dict[str, list[BatchFact]]:
-    """By the query's name."""
+    """Return the batches of each query, by its name."""
     found = {}
     for folder in sorted(logs.glob("eventlog_v2_*")):
         told = FollowedApplication(Follower(logs, folder.name.removeprefix("eventlog_v2_"), consume=False))

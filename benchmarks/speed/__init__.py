@@ -1,1 +1,1 @@
-"""Speed."""
+"""Benchmarks of time, memory and CPU."""

@@ -1,4 +1,7 @@
-"""How long sizing a job and a whole decision take: `python -m benchmarks.speed.floor_bench`."""
+"""The time to size a job and to make a whole decision.
+
+python -m benchmarks.speed.floor_bench
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from autotrascale.plan.sizing.sizing import Sizing, size
 
 
 def draw_snapshot(operators: int, execution: Execution, p_max: int, seed: int = 0) -> Snapshot:
-    """A DAG in which every operator reads from one or two of the ten before it; loads between a half and eight."""
+    """Draw a DAG in which each operator reads from one or two of the ten before it. Loads lie between 0.5 and 8."""
     chance = random.Random(seed)
     metrics = {"op0": OperatorMetrics(1000.0, 1000.0, 6.0, parallelism=1)}
     for i in range(1, operators):
         near = [f"op{j}" for j in range(max(0, i - 10), i)]
         upstream = tuple(chance.sample(near, min(len(near), chance.choice((1, 1, 2)))))
-        # Selectivities that keep the demand of every operator near that of the source, however deep the graph is.
+        # Selectivities that keep the demand of each operator near that of the source, at any depth.
         load, selectivity = chance.uniform(0.5, 8.0), 1 / 1.35
         metrics[f"op{i}"] = OperatorMetrics(
             1000.0, 1000.0 * selectivity, 1000.0 * load / 1000.0, parallelism=1, upstream=upstream
@@ -49,7 +52,7 @@ def size_job(job: Snapshot) -> Sizing:
 
 
 def median_ms(work: Callable[[], object], repeats: int) -> float:
-    """The median of many single calls, so that another process's turn on the machine does not count."""
+    """Return the median time of single calls in milliseconds, so that turns of other processes do not count."""
     work()
     times = []
     for _ in range(repeats):
@@ -60,7 +63,7 @@ def median_ms(work: Callable[[], object], repeats: int) -> float:
 
 
 def figures(repeats: int = 200) -> dict[str, object]:
-    """Milliseconds, JSON-able: floors of 1,000 operators, decisions for 10, by execution model."""
+    """Return milliseconds for floors of 1,000 operators and for decisions on 10, by execution model."""
     floors, decisions, managed, totals = {}, {}, {}, {}
     policy = create("ds2")
     for execution in get_args(Execution):

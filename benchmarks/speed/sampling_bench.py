@@ -1,9 +1,11 @@
-"""What it costs to look at the memory of executors: `python -m benchmarks.speed.sampling_bench --rounds 6 --seconds 120`.
+"""The CPU cost of sampling the memory of executors.
 
-The same streaming job runs three times at once on a standalone cluster on this machine, each with an executor of its
-own: with the settings that `run --apply --sizes` sets, without them, and without them again, which says how far two
-equal runs are apart. Compared is the CPU time of each executor's processes, those that it starts to look included, for
-each batch of equally many records. The executor has a Python worker, so that there are three processes to look at.
+    python -m benchmarks.speed.sampling_bench --rounds 6 --seconds 120
+
+The same streaming job runs three times at once on a standalone cluster on this machine, each with its own executor:
+with the settings of `run --apply --sizes`, without them, and without them again. The last pair shows the noise.
+Compared is the CPU time of each executor's processes and their children, for each batch of equally many records. Each
+executor has a Python worker, so three processes are sampled.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class Reading:
 
 @contextmanager
 def run_application(kind: str, cluster: StandaloneCluster, folder: Path, rows: int) -> Iterator[Path]:
-    """With its folder."""
+    """Run the job with its own folder, and yield its process."""
     folder.mkdir(parents=True)
     (folder / "events").mkdir()
     (folder / "job.py").write_text(JOB)
@@ -94,7 +96,7 @@ def run_application(kind: str, cluster: StandaloneCluster, folder: Path, rows: i
 
 
 def find_executor(kind: str, cluster: StandaloneCluster) -> psutil.Process | None:
-    """Executors of different applications have the same number: each is known by its environment."""
+    """Return the executor of an application. Executor ids repeat, so the environment of the process decides."""
     for worker in cluster.workers:
         for process in psutil.Process(worker).children(recursive=True):
             with suppress(psutil.Error):
@@ -104,7 +106,7 @@ def find_executor(kind: str, cluster: StandaloneCluster) -> psutil.Process | Non
 
 
 def read_cpu(kind: str, cluster: StandaloneCluster, folder: Path) -> Reading:
-    """At the end of a batch: part of one would count for as much as what is to be measured."""
+    """Return the CPU time at the end of a batch: a part of a batch would be as large as the measured cost."""
     batch, until = (folder / "batch").read_text(), time.monotonic() + _UP_SECONDS
     while (folder / "batch").read_text() == batch:
         if time.monotonic() > until:
@@ -118,7 +120,7 @@ def read_cpu(kind: str, cluster: StandaloneCluster, folder: Path) -> Reading:
 
 
 def measure_round(number: int, work: Path, seconds: float, rows: int) -> dict[str, float]:
-    """CPU seconds of each kind for a batch."""
+    """Return the CPU seconds of a batch for each variant."""
     with ExitStack() as stack:
         cluster = stack.enter_context(standalone(work / f"cluster-{number}", cores=3, memory="3g"))
         folders = {
@@ -141,7 +143,7 @@ def measure_round(number: int, work: Path, seconds: float, rows: int) -> dict[st
 
 
 def relative_cost(rounds: Sequence[Mapping[str, float]], kind: str) -> dict[str, float]:
-    """By how much it takes more than `off`."""
+    """Return the additional cost relative to the variant `off`."""
     shares = [each[kind] / each["off"] - 1 for each in rounds]
     return {
         "median": round(statistics.median(shares), 4),

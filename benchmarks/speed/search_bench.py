@@ -1,8 +1,8 @@
-"""What a search costs to think: one tell and the ask after it, ours and scikit-optimize's turn by turn, on one thread.
+"""The time of one `tell` and the next `ask`, compared with scikit-optimize in turns, on one thread.
 
     python -m benchmarks.speed.search_bench
 
-How few runs it needs, and how good what it finds is: `benchmarks/quality/transfer_bench.py`.
+`benchmarks/quality/transfer_bench.py` measures the number of runs and the quality of the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def figures() -> dict[str, Any]:
 
 
 def time_tell_and_ask(operators: int = 10, samples: int = 60, repeats: int = 5) -> dict[str, float]:
-    """One tell and the ask after it, one thread, ours and skopt's turn by turn."""
+    """Return the seconds of one tell and the next ask, of our search and of scikit-optimize, and their ratio."""
     floor = np.random.default_rng(0).integers(1, 10, operators).tolist()
     ours, theirs = [], []
     with threadpool_limits(1), warnings.catch_warnings():

@@ -1,9 +1,9 @@
-"""How long `autotrascale --help` takes, beside a Python that does nothing and one that imports typer and rich.
+"""The time of `autotrascale --help`, compared with an empty Python and with one that imports typer and rich.
 
     python -m benchmarks.run start
 
-Each is a process of its own, in turns; the least of several is what the program takes, the rest is the machine's. CPU
-time (user and system) says it on a busy machine too.
+Each command is a new process, in turns. The least of several turns is the cost of the program; the rest is the machine.
+CPU time (user and system) stays comparable on a busy machine.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ COMMANDS = {
 
 
 def figures() -> dict[str, object]:
+    """Return the least wall and CPU seconds of each command, and their ratios."""
     wall: dict[str, list[float]] = {name: [] for name in COMMANDS}
     cpu: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for turn in range(TURNS + 1):
         for name, command in COMMANDS.items():
             seconds, used = _once(command)
-            if turn:  # the first one compiles, and fills the file system's cache
+            if turn:  # the first turn compiles, and fills the file system's cache
                 wall[name].append(seconds)
                 cpu[name].append(used)
     least = {

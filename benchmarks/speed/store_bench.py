@@ -1,10 +1,10 @@
-"""How fast points go into the embedded store, beside the plainest thing that is as durable.
-
-The baseline writes the same points as JSON lines to a file and calls fsync after each batch: no index, no queries, no
-overwriting. The ratio of the two, measured in one run on one disk, says what the store's answers cost; it travels from
-machine to machine where points per second do not.
+"""The write speed of the embedded metric store, compared with the simplest store of the same durability.
 
     python -m benchmarks.speed.store_bench
+
+The baseline writes the same points as JSON lines and calls fsync after each batch: no index, no queries, no
+overwriting. The ratio of the two, measured in one run on one disk, is the cost of the store's answers. It is comparable
+between machines, unlike points per second.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T0 = 1_700_000_000 * SECOND
 
 
 def make_batches() -> list[list[MetricPoint]]:
-    """Three fields each, as an operator's window has."""
+    """Return batches of points with three fields each, like the points of an operator."""
     return [[_point(batch * BATCH + i) for i in range(BATCH)] for batch in range(BATCHES)]
 
 
 def figures() -> dict[str, float]:
-    """Medians over rounds that take turns, so that a slow minute of the machine is in both."""
+    """Return medians over rounds. Store and baseline take turns, so a slow minute affects both."""
     batches = make_batches()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -40,7 +40,7 @@ def figures() -> dict[str, float]:
         for number in range(ROUNDS):
             stored.append(_rate(lambda path: _into_store(path, batches), folder / f"{number}.db"))
             lined.append(_rate(lambda path: _into_lines(path, batches), folder / f"{number}.jsonl"))
-        asked = [_asking(folder / f"{number}.db") for number in range(ROUNDS)]
+        asked = [_time_query(folder / f"{number}.db") for number in range(ROUNDS)]
     return {
         "store_points_per_second": round(statistics.median(stored)),
         "baseline_points_per_second": round(statistics.median(lined)),
@@ -75,8 +75,8 @@ def _into_lines(path: Path, batches: Sequence[Sequence[MetricPoint]]) -> None:
             os.fsync(file.fileno())
 
 
-def _asking(path: Path) -> float:
-    """The plot of one job: the mean of every operator over the whole range in 100 windows, of 12,500 points."""
+def _time_query(path: Path) -> float:
+    """Return the seconds of the query of one plot: the mean of each operator in 100 windows of 12,500 points."""
     seconds = BATCHES * BATCH // SERIES
     query = MetricQuery(
         "autotrascale_operator", "records_in", T0, T0 + seconds * SECOND, {"job": "job1"}, ("operator",)

@@ -97,7 +97,7 @@ class _Job:
         if "bounds" in self.parts:
             yield from self._bounds()
 
-    # -- the first study and its models ---------------------------------------------------------------------------------
+    # -- the first study and its models --------------------------------------------------------------------------------
 
     def _first_study(self, study: AskTellStudy, windows: Windows) -> Iterator[Row]:
         trace = trace_search(study, self.judge, make_reader(self.case, windows))

@@ -1,1 +1,1 @@
-"""Queries with a known bottleneck, and what is found of it."""
+"""Real Spark jobs with a known fault: a bottleneck, a wrong executor size, a daily load."""

@@ -1,7 +1,7 @@
-"""Executors are killed for their memory as a cluster manager would do it: a standalone cluster does not.
+"""A guard that kills executors above their memory limit, as a cluster manager does. A standalone cluster does not.
 
-As YARN's node manager does: a container whose processes hold more than it was given at two looks in a row is killed,
-with all of them. What it was given is its JVM's heap and what is beside it.
+The rule is that of YARN's node manager: a container is killed when its processes hold more than its limit at two looks
+in a row. The limit is the JVM's heap plus the overhead.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ MB = 2**20
 
 @dataclass
 class Container:
+    """One executor. `over` counts the looks in a row at which it was above its limit."""
+
     heap_mb: int
     overhead_mb: int
-    over: int = 0  # looks in a row
+    over: int = 0
 
     @property
     def most_mb(self) -> int:
@@ -35,6 +37,8 @@ class Container:
 
 @dataclass(frozen=True)
 class Killed:
+    """An executor that the guard killed."""
+
     at: float
     heap_mb: int
     overhead_mb: int
@@ -42,7 +46,7 @@ class Killed:
 
 
 class Guard:
-    """Of one application's executors. `beside`: what those have beside their heap that are started now."""
+    """The guard of the executors of one application. `beside` is the memory overhead of executors that start now."""
 
     def __init__(self, cluster: StandaloneCluster, beside: Callable[[], int], clock: Callable[[], float]) -> None:
         self._cluster, self._beside, self._clock = cluster, beside, clock
@@ -73,7 +77,7 @@ class Guard:
         words, held = executor.cmdline(), executor.memory_info().rss
         for each in tree[1:]:
             with suppress(psutil.Error):
-                # What the JVM is about to start has the JVM's words and memory for a moment: it is counted once.
+                # A child of the JVM has the command line and memory of the JVM for a moment: count it once.
                 held += each.memory_info().rss if each.cmdline() != words else 0
         container.over = container.over + 1 if held > container.most_mb * MB else 0
         if container.over < 2:
@@ -85,7 +89,7 @@ class Guard:
 
 
 def read_overhead_mb(given: dict[str, str], home: Path) -> Callable[[], int]:
-    """By the settings of the program's present launch, else by those that it was started with."""
+    """Return the memory overhead of the present launch, or of the first command line."""
 
     def beside() -> int:
         settings = dict(given)
@@ -97,6 +101,6 @@ def read_overhead_mb(given: dict[str, str], home: Path) -> Callable[[], int]:
 
 
 def _heap(executor: psutil.Process) -> int:
-    """-Xmx512M"""
+    """Return the heap in MB of a JVM argument such as -Xmx512M."""
     words: list[str] = executor.cmdline()
     return next((parse_megabytes(word[4:].lower()) or 0 for word in words if word.startswith("-Xmx")), 0)

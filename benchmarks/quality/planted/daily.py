@@ -1,11 +1,11 @@
-"""Streaming jobs with a day's load, of which memory follows the load: what is given back at night is missed at noon.
+"""Streaming jobs with a daily load whose memory follows the load: memory given back at night is missing at noon.
 
 orders     a state of the last half minute's records, on the heap
-prices     a Python worker that holds a batch's records, beside the heap
+prices     a Python worker that holds the records of a batch, outside the heap
 clicks     some of both
 
-Records are files in the job's folder, brought by `executors/day.py`. A batch has those of two seconds at most, so that
-what is caught up after a relaunch comes by and by.
+Records are files in the job's folder, written by `executors/day.py`. A batch has at most the records of two seconds, so
+a relaunched job catches up step by step.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-TIMES = 2  # records of a job for each of a file
+TIMES = 2  # records of the job for each record of a file
 KEPT_SECONDS = 30
 FILES_A_BATCH = 8
-RECORD_MB = 0.5  # in a Python worker
+RECORD_MB = 0.5  # memory of a record in a Python worker
 LOADS: Mapping[str, tuple[float, float]] = {"orders": (150.0, 500.0), "prices": (120.0, 400.0), "clicks": (75.0, 250.0)}
 """Records of files a second, at night and at noon."""
 
 
 @dataclass(frozen=True)
 class Days(Day):
-    """One after the other, each of so many seconds."""
+    """Several days in a row, each of the same number of seconds."""
 
     def rate(self, at: float) -> float:
         return super().rate(at % self.seconds)
@@ -46,7 +46,7 @@ def _records(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def _state(records: DataFrame) -> DataFrame:
-    """Of the last one or two spans of time."""
+    """Keep the records of the last one or two time spans."""
     each = records.selectExpr(
         "timestamp_millis(cast(arrival * 1000 AS long)) AS at",
         f"explode(sequence({TIMES} * n, {TIMES} * n + {TIMES - 1})) AS key",
@@ -66,7 +66,7 @@ def _held(records: DataFrame, megabytes: float) -> DataFrame:
     def through(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             held = b"\1" * int(batch.num_rows * megabytes * 2**20)
-            time.sleep(0.3)  # so that it is seen
+            time.sleep(0.3)  # so that a look at the memory sees it
             del held
             yield batch
 

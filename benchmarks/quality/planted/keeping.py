@@ -1,5 +1,7 @@
-"""A planted job as its user would run it, on a standalone cluster of its own: by the bare command with sizes found by
-hand, or kept by `autotrascale run --apply --sizes`. Executors that hold more than they were given are killed."""
+"""A planted job on its own standalone cluster, with fixed sizes or under `autotrascale run --apply --sizes`.
+
+Executors above their memory limit are killed.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,14 @@ from benchmarks.quality.planted.sized import SETTINGS, Planted, service_latency
 
 _ROOT = Path(__file__).parents[3]
 _UP_SECONDS = 300.0
-_PATIENCE_SECONDS = 30.0  # for what is killed to be gone
-# As short as windows and batches are: with the usual five seconds a window of five would see one look at memory.
+_PATIENCE_SECONDS = 30.0  # until a killed process is gone
+# With the usual five seconds, a window of five seconds would have one look at memory.
 MEASURED = {**REQUIRED_SETTINGS, "spark.executor.metrics.pollingInterval": "200ms"}
 
 
 @dataclass(frozen=True)
 class ShortSettings:
-    """A user's seconds, as short as the windows are."""
+    """Windows and evidence that are as short as the batches of a planted job."""
 
     window: float = 5.0
     evidence: float = 60.0
@@ -48,16 +50,16 @@ class ShortSettings:
 
 @dataclass
 class ProgramRun:
-    """Windows of all lives, oldest first; when each executor was killed; and the action log."""
+    """The run of a program: windows of all launches with the oldest first, killed executors, and the action log."""
 
     windows: list[ExecutorWindow] = field(default_factory=list)
     killed: list[Killed] = field(default_factory=list)
     actions: list[SizeChange] = field(default_factory=list)
-    ended: int | None = None  # the exit code of a program that ended by itself
+    ended: int | None = None  # exit code of a program that ended itself
 
 
 def run_with_fixed_sizes(job: Planted, sizes: ExecutorSizes, folder: Path, seconds: float, window: float) -> ProgramRun:
-    """With sizes that somebody chose, for so long from its first batch on."""
+    """Run the program with fixed sizes for some seconds from its first batch on."""
     with _job(job, sizes, folder) as (cluster, words, given):
         process = _started(words, folder)
         try:
@@ -76,7 +78,7 @@ def run_with_sizing(
     short: ShortSettings,
     settled: Callable[[Sequence[SizeChange], float], bool] = lambda *_: False,
 ) -> ProgramRun:
-    """`settled`: it need not be looked at any longer, by its action log and the time."""
+    """Run the program under AuTraScale. `settled` ends the run, from its action log and the time."""
     with (
         _job(job, sizes, folder) as (cluster, words, given),
         serve_prometheus(lambda at: service_latency(folder, at)) as url,
@@ -121,7 +123,7 @@ def job_file(name: str, short: ShortSettings, service: str) -> str:
 
 @contextmanager
 def serve_prometheus(value: Callable[[float], float]) -> Iterator[str]:
-    """A server that answers as Prometheus does, with what a service's latency was."""
+    """Serve the latency of a service in the form of Prometheus."""
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -156,7 +158,7 @@ def serve_prometheus(value: Callable[[float], float]) -> Iterator[str]:
 def _job(
     job: Planted, sizes: ExecutorSizes, folder: Path
 ) -> Iterator[tuple[StandaloneCluster, list[str], dict[str, str]]]:
-    """A cluster for it, its own command line, and the settings in that."""
+    """Start a cluster, and yield it with the command line of the job and the settings in it."""
     (folder / "log").mkdir(parents=True)
     with standalone(folder / "cluster", cores=4, memory="6g") as cluster:
         nothing = ExecutorSizes(1, 0, sizes.cores + 1, 1)
@@ -184,7 +186,7 @@ def _started(words: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _await(folder: Path, process: subprocess.Popen[bytes], seconds: float, settled: Callable[[], bool]) -> None:
-    """Its first batch, and so many seconds from then on."""
+    """Wait for the first batch, and for some seconds from then on."""
     begun, until = folder / "begun", time.time() + _UP_SECONDS
     while time.time() < until and process.poll() is None and not (begun.exists() and settled()):
         if not begun.exists() and (folder / "checkpoint" / "commits" / "0").exists():
@@ -212,7 +214,7 @@ def _actions(folder: Path, application: str) -> list[SizeChange]:
 
 
 def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Whatever is left of it."""
+    """Kill all processes that are left."""
     for found in folder.glob("live/*/program-*"):
         with suppress(AuTraScaleError):
             ProgramProcess.find(found).kill()

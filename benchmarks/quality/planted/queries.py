@@ -1,15 +1,15 @@
-"""One query with one thing made slow, so that what its latency is made of is known before it is measured.
+"""One query with one slow part, so that the composition of its latency is known before it is measured.
 
-All are the same job: records are read, `work` is done on them by six instances at once, they are counted by key. What
-is planted takes about as long as everything else together, alone; but `work` keeps six slots busy, so that whoever adds
-up busy time finds more of that.
+All variants are the same job: it reads records, six instances do `work` on them, and it counts them by key. The planted
+part takes about as long as everything else together. But `work` keeps six slots busy, so a profile by busy time finds
+more of `work`.
 
-    plant      what is made slow                                                          found as
-    operator   an operator of two instances between work and the count                    the operator
-    hot-key    an operator that has most of its records of one key                        its instance
+    plant      slow part                                                                  found as
+    operator   an operator with two instances between work and the count                  the operator
+    hot-key    an operator that has most of its records with one key                      its instance
     commit     the count has 24 partitions of state, each of which is committed           kind state-commit
-    driver     the source takes long to say how much there is, which the driver asks it   kind offsets
-    sink       the function that the batch is given to, once it is written, calls someone kind sink
+    driver     the source needs long to report its offsets to the driver                  kind offsets
+    sink       the function that receives the finished batch calls a service              kind sink
     executor   one of two executors is stopped for three quarters of the time             the executor
 """
 
@@ -27,17 +27,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.execute.spark.jobs.marking import mark
 
-ROWS = 240  # of a batch
+ROWS = 240  # records of a batch
 SLOW = 3.0  # seconds
 WORK = 0.4  # seconds of each of its six tasks, a piece for each record
-HOT = 0.7  # of the records
+HOT = 0.7  # share of the records with one key
 STATE_PARTITIONS, MANY_STATE_PARTITIONS = 2, 24
 
 
 @dataclass(frozen=True)
 class Plant:
-    """`summary` of critical participation that has it, and its name there. A hot key's instance is known by its
-    records."""
+    """A variant of the query. `summary` names the kind of critical participation that shows the slow part."""
 
     name: str
     summary: str
@@ -55,7 +54,7 @@ PLANTS = (
 
 
 class Steady(DataSource):
-    """As many records for every batch as the last one had. `pause`: seconds that the offsets take to be told."""
+    """A source with the same number of records in each batch. `pause` is the time in seconds to report its offsets."""
 
     @classmethod
     def name(cls) -> str:
@@ -64,7 +63,7 @@ class Steady(DataSource):
     def schema(self) -> str:
         return "id long"
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
         return SteadyReader(float(self.options.get("pause", "0")))
 
 
@@ -72,7 +71,7 @@ class SteadyReader(DataSourceStreamReader):
     def __init__(self, pause: float) -> None:
         self._pause, self._at = pause, 0
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's own, here and below
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return {"at": 0}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802
@@ -90,7 +89,7 @@ class SteadyReader(DataSourceStreamReader):
 
 
 def build_writer(spark: SparkSession, plant: str, folder: Path) -> DataStreamWriter:
-    """Of the query with this plant; `executor` has none in it, as that is planted beside the query."""
+    """Return the writer of the query with this plant. The plant `executor` is outside the query."""
     many = plant == "commit"
     spark.conf.set("spark.sql.shuffle.partitions", str(MANY_STATE_PARTITIONS if many else STATE_PARTITIONS))
     records = spark.readStream.format("steady").option("pause", str(SLOW if plant == "driver" else 0)).load()
@@ -114,7 +113,7 @@ def build_writer(spark: SparkSession, plant: str, folder: Path) -> DataStreamWri
 
 
 def sleep_per_record(once: float = 0.0, each: float = 0.0) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Seconds that a task takes, and for each of its records, as if it called a service."""
+    """Return a function that sleeps once for each task and once for each record, like calls of a service."""
 
     def apply(batches: Iterable[Any]) -> Iterator[Any]:
         time.sleep(once)

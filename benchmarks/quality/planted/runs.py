@@ -1,4 +1,4 @@
-"""The planted queries on real Spark, one after another: their event logs."""
+"""The planted queries on real Spark, one after the other, and their event logs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from autotrascale.testing import standalone_cluster
 from autotrascale.testing.standalone_cluster import StandaloneCluster
 from benchmarks.quality.planted.queries import Steady, build_writer
 
-WARMING = 3  # batches of each query that are not looked at
-STOPPED, RUNNING = 0.35, 0.05  # seconds, in turn, of the executor that is slowed
+WARM_UP_BATCHES = 3  # first batches of each query, which are not measured
+STOPPED, RUNNING = 0.35, 0.05  # seconds, in turn, of the slowed executor
 _ROOT = str(Path(__file__).parents[3])
 _CONF = {
     "spark.ui.enabled": "false",
@@ -37,7 +37,7 @@ _CONF = {
 
 
 def run_plants(plants: list[str], batches: int, folder: Path) -> None:
-    """So many batches of each, beside those of warming up. Event logs come into `folder`/events."""
+    """Run some batches of each plant after its warm-up. The event logs go to `folder`/events."""
     (folder / "events").mkdir(parents=True, exist_ok=True)
     if here := [plant for plant in plants if plant != "executor"]:
         with _session("local[8]", folder) as spark:
@@ -54,7 +54,7 @@ def run_plants(plants: list[str], batches: int, folder: Path) -> None:
 
 def _run(spark: SparkSession, plant: str, batches: int, folder: Path) -> None:
     query = build_writer(spark, plant, folder).start()
-    while query.isActive and (not query.lastProgress or query.lastProgress["batchId"] < WARMING + batches):
+    while query.isActive and (not query.lastProgress or query.lastProgress["batchId"] < WARM_UP_BATCHES + batches):
         time.sleep(0.2)
     query.stop()
     print(f"{plant}: {query.lastProgress['batchId']} batches", file=sys.stderr)
@@ -80,7 +80,7 @@ def _session(master: str, folder: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _slowed(cluster: StandaloneCluster) -> Iterator[None]:
-    """One executor and its Python workers stand still for most of the time, as on a machine that others use too."""
+    """Stop one executor and its Python workers for most of the time, as on a machine with other load."""
     over = threading.Event()
     thread = threading.Thread(target=_slow, args=(cluster, over))
     thread.start()

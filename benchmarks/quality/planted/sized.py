@@ -1,14 +1,14 @@
-"""Streaming jobs whose executors have a wrong size, each with a fault planted in it.
+"""Streaming jobs whose executors have a wrong size, each with a planted fault.
 
-heap          a state of 260 MB or so in a heap of 512 MB
-memory        a Python worker that comes to hold 500 MB, in an executor with 384 MB beside a heap that is all resident
-cpu           a third more records than a core of this machine hashes at best
-leak          a Python worker that keeps 12 MB of each batch for ever
-too-much      a Python worker that comes to hold 300 MB, and a small state: half of what there is would do
-service       a service that is asked for each record, and becomes eight times as slow after a while
+heap          a state of about 260 MB in a heap of 512 MB
+memory        a Python worker that grows to 500 MB, in an executor with 384 MB overhead and a fully resident heap
+cpu           a third more records than a core of this machine can hash
+leak          a Python worker that keeps 12 MB of each batch
+too-much      a Python worker that grows to 300 MB, and a small state: half of the memory would do
+service       a service that is called for each record and becomes eight times as slow after a while
 
-What a job must know of others is in its folder: `begun`, when its first batch was done; `rows`, how many records a
-second were once too many for a core.
+Files in the job's folder pass facts on: `begun`, the time of its first batch; `rows`, the records per second that are
+too many for a core.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-FAST, SLOW = 0.005, 0.040  # seconds of an answer of the service
-SLOW_AFTER = 60.0  # seconds from the first batch until it becomes slow
+FAST, SLOW = 0.005, 0.040  # seconds of a call
+SLOW_AFTER = 60.0  # seconds from the first batch
 KEYS, ROW_BYTES, SMALL_ROW_BYTES = 60_000, 4480, 448  # of the state
 LEAK_MB, HELD_MB, HELD_AT_ONCE = 12, 500, 50
-_TAKES = 0.3  # seconds of each batch: Spark looks at the memory of executors while tasks run
+_TAKES = 0.3  # seconds of each batch; Spark samples the memory of executors only while tasks run
 _STATE_STORES = "org.apache.spark.sql.execution.streaming.state"
 SETTINGS: Mapping[str, str] = {
     "spark.cores.max": "1",
@@ -45,22 +45,22 @@ SETTINGS: Mapping[str, str] = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "true",
-    # On the heap, where `heap` wants its state.
+    # The fault `heap` needs its state on the heap.
     "spark.sql.streaming.stateStore.providerClass": f"{_STATE_STORES}.HDFSBackedStateStoreProvider",
 }
 
 
 @dataclass(frozen=True)
 class Planted:
-    """`make` gives a job's frame, from its folder; `ready`: seconds from the first batch until the fault is there."""
+    """A job with a fault. `make` builds its data frame; `ready` is the time in seconds until the fault is complete."""
 
     fault: SizeFault
     settings: Mapping[str, str]
     make: Callable[[SparkSession, Path], DataFrame]
     ready: float = 15.0
     mode: str = "append"
-    name: str = ""  # else its fault is
-    every: str = ""  # batch, by the clock; else as soon as there is something
+    name: str = ""  # default: the fault
+    every: str = ""  # trigger interval; default: as soon as there are records
 
     @property
     def application(self) -> str:
@@ -73,7 +73,7 @@ class Planted:
 
 
 def service_latency(folder: Path, at: float | None = None) -> float:
-    """Of the service, at a moment."""
+    """Return the latency of the service in seconds at a time."""
     begun = folder / "begun"
     since = (at or time.time()) - float(begun.read_text()) if begun.exists() else 0.0
     return SLOW if since >= SLOW_AFTER else FAST
@@ -85,13 +85,13 @@ def _rate(spark: SparkSession, rows: float, partitions: int = 1) -> DataFrame:
 
 
 def _state(spark: SparkSession, _: Path) -> DataFrame:
-    """So many rows are in each batch, however long it lasts."""
+    """Build a job with so many rows in each batch."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", KEYS // 10).option("numPartitions", 1)
     return _counted(source.load(), ROW_BYTES)
 
 
 def _counted(values: DataFrame, row_bytes: int) -> DataFrame:
-    """With a state of so much for each key, in a map on the heap, as Spark's own provider keeps it."""
+    """Keep a state of a given size for each key in a map on the heap, like Spark's own provider."""
     kept = f"repeat(md5(cast(value as string)), {row_bytes // 32}) AS kept"
     return values.selectExpr(f"value % {KEYS} AS key", kept).groupBy("key").agg({"kept": "max"})
 
@@ -105,7 +105,7 @@ _HASH = f"sha2(concat(sha2({_TEXT}, 512), {_TEXT}), 512) AS hashed"
 
 
 def _hashed_too_much(spark: SparkSession, folder: Path) -> DataFrame:
-    """In two tasks, so that two cores would be of use."""
+    """Hash in two tasks, so that two cores help."""
     rows = folder / "rows"
     if not rows.exists():
         rows.write_text(f"{1.3 * _of_a_core(spark):.0f}")
@@ -113,9 +113,9 @@ def _hashed_too_much(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def _of_a_core(spark: SparkSession) -> float:
-    """Records a second that one hashes at best: others on the machine may have it for a while."""
+    """Return the records per second that one core can hash: the best of several trials, as the machine may be busy."""
     took, some = [], 3000
-    for _ in range(6):  # the first time is compiling
+    for _ in range(6):  # the first trial compiles
         began = time.monotonic()
         hashed = spark.range(some).selectExpr("id AS value").repartition(1).selectExpr(_HASH)
         hashed.write.format("noop").mode("overwrite").save()
@@ -136,7 +136,7 @@ def _mapped(rows: float, work: Callable[[Any], None]) -> Callable[[SparkSession,
 
 
 def _keeps(megabytes: int, most: int) -> Callable[[Any], None]:
-    """Of each batch, up to so many in all."""
+    """Keep some memory of each batch, up to a limit."""
 
     def keep(_: Any) -> None:
         time.sleep(_TAKES)

@@ -1,4 +1,7 @@
-"""A job of `sized.py` or `daily.py`, as a program that knows nothing of AuTraScale: sized_program.py NAME FOLDER"""
+"""A job of `sized.py` or `daily.py` as a program that does not know of AuTraScale.
+
+sized_program.py NAME FOLDER
+"""
 
 import sys
 from pathlib import Path

@@ -1,14 +1,14 @@
-"""Queries of which one operator after another is given one instance more, on real Spark: their event logs.
+"""Queries in which each operator in turn gets one more instance, on real Spark, and their event logs.
 
-    job        what it is
-    branches   two operators side by side, one somewhat longer than the other; the count waits for both
-    row        two operators, one behind the other
-    hot-key    an operator that has most of its records of one key
-    per-task   an operator half of whose time each of its tasks takes, whatever it is given
+    job        shape
+    branches   two operators side by side, one longer than the other; the count waits for both
+    row        two operators in a row
+    hot-key    an operator that has most of its records with one key
+    per-task   an operator whose tasks take half of their time whatever their input
 
-Operators sleep for each record, as if they called a service, so that more instances are more work at once on a machine
-of few cores too. The queries of a job run side by side in one session, round by round a batch of the same records
-each, begun in an order that is drawn anew: what else the machine does hits all of them alike.
+Operators sleep for each record, like calls of a service, so more instances help on a machine with few cores too. The
+queries of a job run side by side in one session. In each round every query gets a batch of the same records, in a new
+random order, so other load on the machine affects all queries alike.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.jobs.flow import Flow
 from benchmarks.quality.planted.queries import sleep_per_record
 
-ROWS = 240  # of a batch, of each source
-COUNT = 2  # instances of the count, in which state is
-WARMING = 2  # batches of each query that are not looked at
+ROWS = 240  # records of a batch from each source
+COUNT = 2  # instances of the stateful count
+WARM_UP_BATCHES = 2  # first batches of each query, which are not measured
 _ROOT = str(Path(__file__).parents[3])
 _CONF = {
     "spark.ui.enabled": "false",
@@ -50,8 +50,10 @@ _CONF = {
 
 @dataclass(frozen=True)
 class Step:
-    """An operator that sleeps `seconds` over a batch's records, all instances together, and `once` in each task.
-    With `key` it is spread by the key."""
+    """An operator that sleeps `seconds` over the records of a batch, all instances together, and `once` in each task.
+
+    With `key`, its records are partitioned by the key.
+    """
 
     k: int
     seconds: float
@@ -62,7 +64,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Worth:
-    """`hot`: the share of the records that have one key."""
+    """A job. `hot` is the share of the records with one key."""
 
     name: str
     steps: Mapping[str, Step]
@@ -85,12 +87,12 @@ class Worth:
 
     @property
     def parallelism(self) -> dict[str, int]:
-        """A file is read by one task."""
+        """The instances of each operator. One task reads a file."""
         return {**dict.fromkeys(self.sources, 1), **{name: step.k for name, step in self.steps.items()}, "count": COUNT}
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """What gets one instance more: nothing, and each of the operators that sleep."""
+        """The variants: no change, and one more instance of each operator that sleeps."""
         return "", *self.steps
 
     def query(self, way: str) -> str:
@@ -106,7 +108,7 @@ JOBS = (
 
 
 def run_worth_jobs(jobs: Sequence[Worth], rounds: int, folder: Path, seed: int) -> None:
-    """So many batches of each query, beside those of warming up. Event logs come into `folder`/events."""
+    """Run some batches of each query after its warm-up. The event logs go to `folder`/events."""
     (folder / "events").mkdir(parents=True, exist_ok=True)
     os.environ.update(PYSPARK_PYTHON=sys.executable, PYTHONPATH=_ROOT)
     builder: Any = SparkSession.builder.master("local[32]").appName("worth")
@@ -125,7 +127,7 @@ def run_worth_jobs(jobs: Sequence[Worth], rounds: int, folder: Path, seed: int) 
 def _run(spark: SparkSession, job: Worth, rounds: int, folder: Path, chance: random.Random) -> None:
     file = _records(spark, job.hot, folder)
     sides = [_Side(spark, job, way, folder / (way or "base"), file) for way in job.ways]
-    for _ in range(WARMING + rounds):
+    for _ in range(WARM_UP_BATCHES + rounds):
         for side in chance.sample(sides, len(sides)):
             side.give()
         for side in sides:
@@ -143,7 +145,7 @@ def _records(spark: SparkSession, hot: float, folder: Path) -> Path:
 
 
 class _Side:
-    """One of a job's queries. It reads the file again whenever it is told to."""
+    """One of the queries of a job. Each call of `give` makes it read the file again."""
 
     def __init__(self, spark: SparkSession, job: Worth, way: str, folder: Path, file: Path) -> None:
         self._file, self._done = file, 0

@@ -1,1 +1,1 @@
-"""The parts of benchmarks/quality/transfer_bench.py: which jobs, how each search runs, what is measured, how it is told."""
+"""The parts of the search benchmark, `benchmarks/quality/transfer_bench.py`: figures, goals, records and tables."""

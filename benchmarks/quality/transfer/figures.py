@@ -1,4 +1,7 @@
-"""Rows → figures, by family and pooled. Medians and 90 % tails; whoever never stopped counts as beyond any number."""
+"""The figures of the search benchmark from its rows, by family and pooled.
+
+Medians and 90 % tails. A search that does not stop counts as larger than any number.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ Figures = dict[str, Any]
 
 
 def compute_figures(rows: Sequence[Row]) -> Figures:
+    """Return the figures of all parts that have rows."""
     cold, law, bounds = ([row for row in rows if row["part"] == part] for part in ("cold", "law", "bounds"))
     return {
         "cold": {
@@ -52,7 +56,7 @@ def _cold(rows: Sequence[Row]) -> Figures:
         "runs_in_all_median": _quantile([row["ended"] for row in rows], 0.5),
         "runs_in_all_90": _quantile([row["ended"] for row in rows], TAIL),
         "stopped_share": _share(math.isfinite(row["stop"]) for row in rows),
-        # Every job has a point that the stop rule takes: whoever says that there is none is wrong.
+        # Every job has a point that the stop rule accepts, so giving up is always wrong.
         "gave_up_share": _share(row["reason"] == "rule-unsatisfiable" for row in rows),
         "first_run_accepted_share": _share(row["stop"] == 1 for row in rows),
         "first_tried_accepted_share": _share(row["tried"] == 1 for row in rows),
@@ -77,7 +81,7 @@ def _bound(rows: Sequence[Row]) -> Figures:
 
 
 def _paired(pairs: Sequence[tuple[Row, Row]]) -> Figures:
-    """Of a start from a model, and of a cold one at the same rate and with the same noise."""
+    """Return the figures of starts from a model, each paired with a cold start at the same rate and noise."""
     if not pairs:
         return {"pairs": 0}
     warm, cold = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -127,7 +131,7 @@ def _by_rate(pairs: Sequence[tuple[Row, Row]]) -> dict[str, Figures]:
 
 
 def _by_family(rows: Sequence[Any], figure: Callable[[Sequence[Any]], Figures]) -> Figures:
-    """Rows, or pairs of rows."""
+    """Return `figure` of the rows, or pairs of rows, of each family and of all."""
     families: dict[str, list[Any]] = {}
     for row in rows:
         families.setdefault((row[0] if isinstance(row, tuple) else row)["family"], []).append(row)
@@ -135,7 +139,7 @@ def _by_family(rows: Sequence[Any], figure: Callable[[Sequence[Any]], Figures]) 
 
 
 def _quantile(values: Sequence[float | None], q: float, digits: int = 1) -> float | str | None:
-    """The least value that a share q of them does not exceed; the middle of two at the median."""
+    """Return the least value that a share `q` does not exceed; at the median, the mean of the two middle values."""
     known = [value for value in values if value is not None and not math.isnan(value)]
     if not known:
         return None

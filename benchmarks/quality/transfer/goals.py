@@ -1,5 +1,4 @@
-"""What the search is to reach on jobs kept apart, beside what was measured and what a search reaches that knows the
-answer and still has to read it; only the goals that something was measured for."""
+"""The goals of the search on held-out jobs, each with its measurement and the value of an oracle."""
 
 from __future__ import annotations
 
@@ -24,14 +23,17 @@ TIMES_FASTER = 10
 
 @dataclass(frozen=True)
 class Goal:
+    """One goal. `bound` is the value of an oracle, or None."""
+
     name: str
     goal: str
     measured: float | str | None
     met: bool
-    bound: float | str | None = None  # of a search that knows the answer
+    bound: float | str | None = None
 
 
 def compare_with_goals(figures: Figures) -> Iterator[Goal]:
+    """Yield the goals that have a measurement."""
     cold, warm = (figures[part].get(OURS, {}).get(POOLED) for part in ("cold", "warm"))
     if cold:
         for name, most in COLD.items():
@@ -67,5 +69,5 @@ def _more(pair: Figures) -> bool:
 
 
 def _number(value: float | str | None) -> float:
-    """Never, and unknown, are beyond any number."""
+    """Return a figure as a number. "never" and unknown are larger than any number."""
     return value if isinstance(value, int | float) else float("inf")

@@ -1,5 +1,7 @@
-"""Rows on disk as they come, so that a run that is stopped has measured something: one JSON object a line, the first of
-them about the run itself."""
+"""Rows of the search benchmark on disk, one JSON object a line, written as they are measured.
+
+The first line describes the run. A run that is stopped keeps its rows.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from typing import Any
 
 from benchmarks.workloads.transfer_measures import Row
 
-_MAY_BE_NEVER = ("stop", "tried", "ended")  # JSON knows no infinity: null
+_MAY_BE_INFINITE = ("stop", "tried", "ended")  # infinite, which is null in JSON
 
 
 def write_rows(path: Path, about: dict[str, Any], rows: Iterable[Row]) -> Iterator[Row]:
-    """Hands the rows on once they are written."""
+    """Write each row and yield it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(about) + "\n")
@@ -27,11 +29,11 @@ def write_rows(path: Path, about: dict[str, Any], rows: Iterable[Row]) -> Iterat
 
 
 def read_rows(path: Path) -> tuple[dict[str, Any], list[Row]]:
-    """What `record` wrote: about the run, and its rows. A last line that was cut off is left out."""
+    """Return the description of a run and its rows. An incomplete last line is left out."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     about, *rows = [json.loads(line) for line in lines]
-    return about, [_with_never(row) for row in rows]
+    return about, [_restore_infinity(row) for row in rows]
 
 
-def _with_never(row: Row) -> Row:
-    return row | {name: math.inf for name in _MAY_BE_NEVER if name in row and row[name] is None}
+def _restore_infinity(row: Row) -> Row:
+    return row | {name: math.inf for name in _MAY_BE_INFINITE if name in row and row[name] is None}

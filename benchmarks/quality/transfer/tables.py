@@ -1,4 +1,4 @@
-"""Figures → the tables that documents quote: by family, and pooled in the last row."""
+"""The tables of the search benchmark in Markdown: by family, with the pooled figures in the last row."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from benchmarks.quality.transfer.figures import POOLED, Figures
 from benchmarks.quality.transfer.goals import compare_with_goals
 from benchmarks.workloads.transfer_measures import AGAIN, LEAN_ORACLE, ORACLE, ORACLE_WITH_MEMORY, OTHERS, OURS, PAPER
 
-Columns = Sequence[tuple[str, tuple[str, ...]]]  # title, and the figures in it: a median with its tail in brackets
+Columns = Sequence[tuple[str, tuple[str, ...]]]  # a title and its figures: a median, with its tail in brackets
 
 COLD: Columns = (
     ("jobs", ("jobs",)),
     ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
     ("configurations to stop", ("tried_median", "tried_90")),
-    ("with second looks", ("runs_in_all_median", "runs_in_all_90")),
+    ("runs with second looks", ("runs_in_all_median", "runs_in_all_90")),
     ("stopped", ("stopped_share",)),
     ("wrongly gave up", ("gave_up_share",)),
     ("at the first run", ("first_run_accepted_share",)),
@@ -31,7 +31,7 @@ PAIRED: Columns = (
     ("cold", ("cold_first_tried_accepted_share",)),
     ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
     ("cold", ("cold_runs_to_stop_median", "cold_runs_to_stop_90")),
-    ("no more than cold", ("within_cold_share",)),
+    ("at most as many as cold", ("within_cold_share",)),
     ("at most one more", ("within_cold_and_one_share",)),
     ("regret at the stop", ("regret_at_stop_median",)),
     ("cold", ("cold_regret_at_stop_median",)),
@@ -39,7 +39,7 @@ PAIRED: Columns = (
 )
 LAW: Columns = (
     ("models", ("studies",)),
-    ("asks first for what was accepted", ("first_asks_for_what_was_accepted_share",)),
+    ("first asks for the accepted configuration", ("first_asks_for_what_was_accepted_share",)),
     ("accepts at its first run", ("accepts_at_first_run_share",)),
     ("the first study, going on, accepts", ("first_study_going_on_accepts_share",)),
     ("the two agree", ("agree_share",)),
@@ -52,17 +52,18 @@ BOUND: Columns = (
     ("regret at the stop", ("regret_at_stop_median", "regret_at_stop_90")),
 )
 NAMES = {PAPER: "Algorithm 1, and 2 from its model", OURS: "AuTraScale"}
-LIBRARY_TITLES = {OTHERS: "models of all other rates", AGAIN: "models of all rates, this one among them"}
-WRONG_TITLES = {"other": "another job", "shuffled": "this job with its operators mistaken"}
+LIBRARY_TITLES = {OTHERS: "models of all other rates", AGAIN: "models of all rates, including this rate"}
+WRONG_TITLES = {"other": "another job", "shuffled": "this job with shuffled operators"}
 
 BOUND_TITLES = {
-    LEAN_ORACLE: "the best score that can be shown to meet the target in as few runs as are wanted, cold",
-    ORACLE: "the fastest frugal point, at each rate, believing readings of that rate alone",
-    ORACLE_WITH_MEMORY: "the fastest frugal point, at each rate, believing those of the first study as its own",
+    LEAN_ORACLE: "the best score that readings can show to meet the target in time, cold",
+    ORACLE: "the fastest point within the resource limit, at each rate, from readings of that rate",
+    ORACLE_WITH_MEMORY: "the fastest point within the resource limit, at each rate, with earlier readings",
 }
 
 
 def format_markdown(figures: Figures) -> str:
+    """Return the tables of all parts that have figures."""
     sections = [_head(figures), _goals(figures)]
     if cold := figures["cold"]:
         sections.append(format_table("Cold, all families", "search", {_name(m): cold[m][POOLED] for m in cold}, COLD))
@@ -76,9 +77,9 @@ def format_markdown(figures: Figures) -> str:
     for start, by_family in figures["wrong"].items():
         sections.append(format_table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
     if figures["informed"]:
-        sections.append(format_table("Knowing the answer, at the same rates", "family", figures["informed"], PAIRED))
+        sections.append(format_table("Oracle, at the same rates", "family", figures["informed"], PAIRED))
     for method, by_family in figures["bounds"].items():
-        sections.append(format_table(f"Nobody betters: {BOUND_TITLES[method]}", "family", by_family, BOUND))
+        sections.append(format_table(f"Oracle: {BOUND_TITLES[method]}", "family", by_family, BOUND))
     if figures["law"]:
         sections.append(format_table("From a model of the same job, rate and target", "family", figures["law"], LAW))
     return "\n\n".join(filter(None, sections)) + "\n"
@@ -86,12 +87,12 @@ def format_markdown(figures: Figures) -> str:
 
 def _head(figures: Figures) -> str:
     if figures.get("apart") is None:
-        return "**Simulated** jobs, those seen in development."
-    return f"**Simulated** jobs kept apart, drawn by seed {figures['apart']}."
+        return "**Simulated** jobs of development."
+    return f"**Simulated** held-out jobs, drawn by seed {figures['apart']}."
 
 
 def _goals(figures: Figures) -> str:
-    lines = ["**Goals**", "", "| what | goal | measured | | one that knows the answer |", "|---" * 5 + "|"]
+    lines = ["**Goals**", "", "| figure | goal | measured | | oracle |", "|---" * 5 + "|"]
     for each in compare_with_goals(figures):
         name, missed = each.name.replace("_", " "), "" if each.met else "missed"
         lines.append(f"| {name} | {each.goal} | {_text(each.measured)} | {missed} | {_text(each.bound)} |")
@@ -99,6 +100,7 @@ def _goals(figures: Figures) -> str:
 
 
 def format_table(title: str, first: str, rows: Mapping[str, Figures], columns: Columns) -> str:
+    """Return one table: a row for each entry of `rows`."""
     lines = [f"**{title}**", "", f"| {first} | {' | '.join(title for title, _ in columns)} |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     for name, figures in rows.items():
