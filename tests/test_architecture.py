@@ -44,7 +44,7 @@ FOLDERS = {
     "monitor": "domain validation monitor/stores",
     "analyze": "domain monitor monitor/eventlog",
     "analyze/archive": "domain validation analyze monitor/eventlog",
-    "analyze/critical": "domain analyze analyze/archive monitor/eventlog",
+    "analyze/critical": "domain analyze monitor/eventlog",
     "analyze/live": "domain analyze analyze/critical monitor/eventlog",
     "execute": "domain",
     "execute/simulator": "domain atomic_files closeable execute",
@@ -68,9 +68,9 @@ FOLDERS = {
     "views/plots": "domain plan plan/control/observations plan/search tuning views",
     "study": "domain plan/search views",
     "app": "domain atomic_files closeable validation monitor monitor/eventlog monitor/stores analyze analyze/archive "
-    "analyze/live plan plan/control plan/control/autoscaling plan/control/manager plan/control/observations plan/executor_size "
-    "plan/migration plan/policies plan/search plan/sizing execute execute/simulator execute/spark/common "
-    "execute/spark/controller execute/spark/jobs execute/spark/protocol tuning loop knowledge "
+    "analyze/live plan plan/control plan/control/autoscaling plan/control/manager plan/control/observations "
+    "plan/executor_size plan/migration plan/policies plan/search plan/sizing execute execute/simulator "
+    "execute/spark/common execute/spark/controller execute/spark/jobs execute/spark/protocol tuning loop knowledge "
     "knowledge/decision_journal views views/plots",
     "app/doctor": "domain monitor/stores analyze execute/spark/common execute/spark/controller knowledge app",
     "app/run_queue": "domain atomic_files validation tuning knowledge views app",
@@ -80,10 +80,10 @@ FOLDERS = {
     "web/pages": "domain plan plan/control plan/executor_size plan/search tuning knowledge "
     "knowledge/decision_journal views views/plots app app/run_queue web/api",
     "web": "web/api web/pages",
-    "cli": "domain atomic_files validation monitor monitor/eventlog monitor/stores analyze/archive analyze/critical "
-    "plan plan/control plan/executor_size plan/migration plan/policies plan/search execute execute/spark/common "
-    "execute/spark/controller execute/spark/protocol tuning knowledge knowledge/decision_journal views views/plots "
-    "app app/doctor app/run_queue app/scaffold web web/api",
+    "cli": "domain atomic_files validation monitor monitor/eventlog monitor/stores analyze analyze/archive "
+    "analyze/critical plan plan/control plan/executor_size plan/migration plan/policies plan/search execute "
+    "execute/spark/common execute/spark/controller execute/spark/protocol tuning knowledge "
+    "knowledge/decision_journal views views/plots app app/doctor app/run_queue app/scaffold web web/api",
     "testing": "domain closeable monitor/stores plan/policies plan/search execute execute/spark/common",
 }
 # Top-level folder or module → the libraries that it may import besides the standard library.

@@ -1,14 +1,14 @@
-"""Raw facts of micro-batches as small typed rows, without Spark: what a log, an API or a listener can all fill in.
+"""Raw facts of micro-batches as small typed rows. They can be filled from a log, an API or a listener.
 
     symbol   meaning                                                             unit
     T_u      useful time = run + deserialise + result serialisation − fetch wait ms
-    wait     time a task stood still for shuffled input                          ms
+    wait     time in which a task waited for shuffled input                      ms
 
-One operator = one stage (or a few, when its own plan shuffles inside); one instance = one task index. Times of day are
-Unix milliseconds, as Spark tells them. Counts and times of tasks are whole numbers, so that their sums are the same in
-whatever order and by whomever they are added up. What was not written is None, and never zero.
+One operator is one stage, or a few stages where the operator's own plan shuffles. One instance of an operator is one
+task index. Times of day are Unix milliseconds, as Spark writes them. Counts and times of tasks are whole numbers, so
+that their sums do not depend on the order of summation. A number that the log does not hold is None, and never zero.
 
-What an archive has several of for each batch costs a quarter to make as a structure of msgspec's.
+Facts of which a batch has many are structures of msgspec: they cost a quarter of a dataclass.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from msgspec import Struct
 
 
 class TaskTimes(Struct, frozen=True, gc=False):
-    """When a task held its slot, by the driver's clock, and what of its time Spark tells apart beside what a
-    `TaskFact` has. None is not told."""
+    """Times of a task by the driver's clock, and the parts of its time that Spark reports beside a `TaskFact`."""
 
     launched_ms: int
     finished_ms: int
     run_ms: int | None = None
     serialise_ms: int | None = None
     shuffle_write_ms: float | None = None
-    python_ms: int | None = None  # Python workers, beside the time in the user's own code
+    python_ms: int | None = None  # Python workers, without the time in the user's own code
     state_load_ms: int | None = None
     state_commit_ms: int | None = None
     remote_bytes: int | None = None  # of shuffles, from other executors
-    local_bytes: int | None = None  # … and from its own
+    local_bytes: int | None = None  # of shuffles, from the task's own executor
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFact:
-    """One task that did its work, or the sums of several of one instance. `read` comes from a source or a shuffle,
-    `sent` goes to the next shuffle, `written` to a file. `tasks` says how it comes about."""
+class TaskFact(Struct, frozen=True, gc=False):
+    """One successful task, or the sums of several tasks of one instance.
+
+    `read` counts records from a source or a shuffle, `sent` records to the next shuffle, `written` records to a file.
+    `task_facts` has the formulas.
+    """
 
     stage: int
     index: int
@@ -51,15 +52,19 @@ class TaskFact:
     written: int | None = None
     served_ms: int | None = None
     served_squares: int | None = None
-    slot_ms: int | None = None  # how long it held its slot, working or not
+    slot_ms: int | None = None  # time for which the task held its slot, busy or not
     cpu_ns: int | None = None
-    executor: str | None = None  # that ran it, by Spark's name
-    times: TaskTimes | None = None  # of a job that is followed
+    executor: str | None = None  # name of the executor that ran the task
+    times: TaskTimes | None = None  # known only where tasks are decoded in full
 
 
 class StageFact(Struct, frozen=True, gc=False):
-    """One stage of one batch. `entry` says that it takes in the operator's input; a stage behind a shuffle that the
-    operator's own plan makes does not, nor does `exit` hold for one before it."""
+    """One stage of one batch.
+
+    `entry`: the stage takes in the operator's input. `exit`: the stage gives the operator's output. A stage behind a
+    shuffle inside the operator is no entry, and a stage before such a shuffle is no exit. `upstream` names the
+    operators whose output the stage reads. `rank` orders operators as the data flows.
+    """
 
     stage: int
     operator: str
@@ -68,13 +73,15 @@ class StageFact(Struct, frozen=True, gc=False):
     completed_ms: int
     entry: bool = True
     exit: bool = True
-    first: bool = False  # it reads from no other stage
+    first: bool = False  # the stage reads from no other stage
     stateful: bool = False
     parents: tuple[int, ...] = ()  # the stages that it reads from, as far as they are known
+    upstream: tuple[str, ...] = ()
+    rank: int = 0
 
 
 class MarkFact(Struct, frozen=True, gc=False):
-    """What a mark `op:NAME` counted in one batch; a source's mark knows the arrival times too, in Unix seconds."""
+    """Records that a mark `op:NAME` counted in one batch. A source's mark also knows arrival times, in Unix seconds."""
 
     count: int
     first: float | None = None
@@ -84,7 +91,7 @@ class MarkFact(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StateFact:
-    """One stateful operator in the plan: keys kept, memory, time to commit."""
+    """One stateful operator of the plan: keys, memory, time to commit."""
 
     keys: int | None
     bytes: int | None
@@ -93,29 +100,30 @@ class StateFact:
 
 @dataclass(frozen=True, slots=True)
 class BatchFact:
-    """One committed micro-batch: what Spark's progress says, and its stages and tasks."""
+    """One committed micro-batch, or one query that is no stream: its progress record, its stages and its tasks."""
 
     batch: int
     run: str
     started_ms: int
     seconds: float
     input_records: int | None
-    offered_seconds: float | None = None  # the input time it covers, as Spark tells the rate of its sources
-    output_records: int | None = None  # that its sink took
-    behind: int | None = None  # records that its sources had and did not give, when it was planned
+    offered_seconds: float | None = None  # the input time that the batch covers, from the rates that Spark reports
+    output_records: int | None = None  # records that the sink took
+    behind: int | None = None  # records that its sources held back when the batch was planned
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds by Spark's names: addBatch, walCommit, …
     marks: Mapping[str, MarkFact] = field(default_factory=dict)
     stages: tuple[StageFact, ...] = ()
     tasks: tuple[TaskFact, ...] = ()
     states: tuple[StateFact, ...] = ()
-    offsets: tuple[tuple[object, object], ...] = ()  # (start, end) for each source, as the source wrote them
-    newest: tuple[object, ...] = ()  # … and the newest that it had when the batch was planned
-    query: str | None = None  # its number, the same from run to run
+    offsets: tuple[tuple[object, object], ...] = ()  # (start, end) for each source, in the source's own form
+    newest: tuple[object, ...] = ()  # the newest offset of each source when the batch was planned
+    query: str | None = None  # the query's id, which stays the same from run to run
     name: str | None = None
-    sources: tuple[str, ...] = ()  # as they describe themselves: KafkaV2[Subscribe[clicks]]
-    sink: str = ""  # … as it does: ForeachBatchSink
-    jobs_ms: tuple[int, ...] = ()  # when its jobs were submitted
-    slots: int | None = None  # tasks that could run at once (see `slots`)
+    sources: tuple[str, ...] = ()  # descriptions of the sources: KafkaV2[Subscribe[clicks]]
+    sink: str = ""  # description of the sink: ForeachBatchSink
+    jobs_ms: tuple[int, ...] = ()  # submission times of its jobs
+    slots: int | None = None  # tasks that could run at once (see `task_slots`)
+    marked: bool = False  # marks name its operators; otherwise each stage is an operator
 
     @property
     def committed_ms(self) -> float:
@@ -124,7 +132,7 @@ class BatchFact:
 
 @dataclass(frozen=True, slots=True)
 class BatchStarted:
-    """A batch whose tasks began to run: what is in flight counts too, when it takes too long."""
+    """A batch whose first job was submitted. A batch in flight counts too when it takes too long."""
 
     batch: int
     run: str
@@ -133,8 +141,7 @@ class BatchStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryRunStarted:
-    """A query run that is there, told before its first batch. `query` stays the same from run to run; a query need not
-    have a name."""
+    """A query run that began, before its first batch. `query` stays the same from run to run. `name` is optional."""
 
     run: str
     query: str | None
@@ -143,7 +150,7 @@ class QueryRunStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryRunEnded:
-    """A query run that is over; `error` is Spark's, empty when it was stopped."""
+    """A query run that is over. `error` is Spark's message, empty where the query was stopped."""
 
     run: str
     error: str = ""
@@ -151,7 +158,7 @@ class QueryRunEnded:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorCame:
-    """`cores` are the tasks that it can run at once."""
+    """An executor that registered. `cores` is the number of tasks that it runs at once."""
 
     executor: str
     host: str
@@ -161,13 +168,15 @@ class ExecutorCame:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorGone:
+    """An executor that was removed."""
+
     executor: str
     at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the application was started with, of what says how much it may take."""
+    """Settings of the application, restricted to those that limit its resources."""
 
     conf: Mapping[str, str]
 

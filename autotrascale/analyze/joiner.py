@@ -1,9 +1,13 @@
-"""Events of one application as they come → facts of its batches. What they mean is said elsewhere, for archives too:
-`progress`, `roles`, `tasks`."""
+"""Events of one application as they come → facts of its batches. The same for a running job and for an archive.
+
+A batch is spread over many events: plans, jobs, tasks, stages, and at last its progress record. `Joiner` keeps the open
+batches and gives out the fact of a batch as soon as it is committed. The meaning of the parts is in `progress_records`,
+`stage_to_operator` and `task_facts`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -18,6 +22,7 @@ from autotrascale.analyze.facts import (
     QueryRunEnded,
     QueryRunStarted,
     StageFact,
+    TaskFact,
 )
 from autotrascale.analyze.mark_counts import count_marks, find_counters, read_passed_rows
 from autotrascale.analyze.naming import shorten_plan
@@ -30,20 +35,21 @@ from autotrascale.analyze.progress_records import (
     read_report,
     read_states,
 )
-from autotrascale.analyze.stage_to_operator import SparkJob, StageRole, assign_marked_roles, assign_roles
-from autotrascale.analyze.task_facts import make_task_facts
+from autotrascale.analyze.stage_to_operator import SparkJob, StageRole, assign_marked_roles, assign_roles, hash_shape
+from autotrascale.analyze.task_facts import make_task_fact
 from autotrascale.analyze.task_slots import ExecutorStays
 from autotrascale.monitor.eventlog import events
 
 _PLANS_KEPT = 64
-# A log may hold what no job says: beyond these an event makes no sense, and the batch that has been open for longest is
-# given up. Characters are counted with what an object takes beside its text.
+# A hostile log may hold more than any job writes. Beyond these bounds an event makes no sense, and the batch that has
+# been open for longest is given up. Characters are counted with the size of the object that holds the text.
 _EVENT_CHARACTERS = 1 << 22
 _OPEN_CHARACTERS = 1 << 26  # of the jobs of all open batches
 _OPEN_TASKS = 200_000
 _OPEN_BATCHES = 1000
 _OBJECT = 200
 _LONGEST_TEXT = 500
+# The application's settings that are reported.
 SETTINGS = (
     "spark.master",
     "spark.app.name",
@@ -54,103 +60,150 @@ SETTINGS = (
     "spark.executor.cores",
     "spark.dynamicAllocation.enabled",
 )
-"""What is kept of what an application was started with."""
-_Batch = tuple[str, int]  # the query's run, the batch's number
+BatchKey = tuple[str, int]  # the query's run, the batch's number
+_NO_STREAM = ""  # stands for the run of a query that is no stream
 
 
 @dataclass
-class _Open:
-    """A batch that runs, with what is known of it so far."""
+class _OpenBatch:
+    """A batch that runs, as far as its events have come."""
 
     executions: set[int] = field(default_factory=set)
-    counters: dict[int, str] = field(default_factory=dict)  # by number, the marks that they count for
-    counts: dict[int, int] = field(default_factory=dict)  # … and what they have come to
+    counters: dict[int, str] = field(default_factory=dict)  # the mark of each counter, by number
+    counts: dict[int, int] = field(default_factory=dict)  # the value of each counter
     jobs: list[SparkJob] = field(default_factory=list)
-    submitted: list[int] = field(default_factory=list)  # when these were
+    submitted_ms: list[int] = field(default_factory=list)  # of the jobs
     completed: dict[int, events.StageInfo] = field(default_factory=dict)
-    tasks: list[events.FullTaskEnd] = field(default_factory=list)
+    tasks: list[TaskFact] = field(default_factory=list)
     characters: int = 0
-    whole: bool = True  # or come upon half way: the plan of a job of it was never seen
+    has_all_plans: bool = True  # false where the log began in the middle of the batch
 
 
 class Joiner:
-    """Puts the events of one application's log together. It forgets a batch once it has reported it. Only operators
-    with marks are reported, as nobody can rescale a stage by itself; with `every_stage` those without are too, named as
-    an archive names them, and then the queries and executors as well."""
+    """Joins the events of one application's log. It forgets a batch once it has reported it."""
 
-    def __init__(self, *, every_stage: bool = False) -> None:
-        self._every_stage = every_stage
+    def __init__(
+        self,
+        *,
+        every_stage: bool = False,
+        batch_queries: bool = False,
+        reports: Mapping[BatchKey, events.ProgressRecord] | None = None,
+        most_tasks: int = _OPEN_TASKS,
+    ) -> None:
+        """Begin without any batch.
+
+        Args:
+            every_stage: Also report stages without marks, query runs, executors and settings. Without it only
+                operators with marks are reported, because no other stage can be rescaled by itself.
+            batch_queries: Report the queries of an application without streams, each as one batch. The run of such a
+                query is a hash of its operators. `finish` must be called at the end of the log.
+            reports: Progress records from outside the log, used for batches that the log has no record of.
+            most_tasks: Tasks of all open batches; beyond them the oldest batch is given up.
+        """
+        self._every_stage, self._batch_queries = every_stage, batch_queries
+        self._reports, self._most_tasks = reports or {}, most_tasks
         self._plans: dict[int, events.Node] = {}
-        self._counters: dict[int, dict[int, str]] = {}  # of these plans
-        self._batches: dict[_Batch, _Open] = {}
-        self._owners: dict[int, _Open] = {}  # by stage
-        self._characters = self._tasks = 0  # of all that is open
-        self._stays = ExecutorStays()
+        self._counters: dict[int, dict[int, str]] = {}  # by execution, as in `_OpenBatch`
+        self._batches: dict[BatchKey, _OpenBatch] = {}
+        self._owners: dict[int, _OpenBatch] = {}  # by stage
+        self._characters = self._tasks = 0  # of all open batches
+        self.stays = ExecutorStays()
+        self.application = ""
+        self.has_streams = False
+        self.given_up = 0  # batches beyond the bounds
 
-    def take(self, event: Struct) -> Iterator[Fact]:
-        """What this event completes."""
-        self._stays.take(event)
+    def take(self, event: Struct) -> Sequence[Fact]:
+        """Return the facts that this event completes. Raises `ValueError` for an event that makes no sense."""
         match event:
-            case events.FullTaskEnd():
+            case events.TaskEnd():
                 self._task(event)
             case events.StageCompleted():
                 self._stage(event.info)
             case events.JobStart():
-                yield from self._job(event)
+                return list(self._job(event))
             case events.ExecutionStart():
                 self._execution(event)
             case events.QueryProgress():
-                yield from self._progress(event.progress)
+                return list(self._progress(event.progress))
             case events.QueryTerminated():
-                yield self._ended(event)
+                return [self._run_ended(event)]
+            case events.ExecutionEnd():
+                return list(self._query(event.execution))
+            case events.JobEnd():
+                return list(self._query(-1 - event.job))
             case events.QueryStarted() if self._every_stage:
-                yield QueryRunStarted(event.runId, event.id, event.name)
-            case events.ExecutorChange() if self._every_stage:
-                yield _executor(event)
-            case events.Environment() if self._every_stage:
-                told = {name: event.properties[name][:_LONGEST_TEXT] for name in SETTINGS if name in event.properties}
-                yield Configured(told)
+                return [QueryRunStarted(event.runId, event.id, event.name)]
+            case events.ApplicationStart():
+                self.application = event.name
+                self.stays.take(event)
+            case events.ExecutorChange() | events.Environment():
+                self.stays.take(event)
+                return [_resources(event)] if self._every_stage else ()
+        return ()
+
+    def finish(self) -> Iterator[Fact]:
+        """Yield the facts that are complete at the end of the log."""
+        for key in list(self._batches):
+            if key in self._reports:
+                yield from self._progress(self._reports[key])
+            elif key[0] == _NO_STREAM:
+                yield from self._query(key[1])
 
     def _execution(self, event: events.ExecutionStart) -> None:
         _check_characters(sum(_OBJECT + len(node.nodeName) + len(node.simpleString) for node in _nodes(event.plan)))
         self._counters[event.execution] = find_counters(event.plan)
         shorten_plan(event.plan)
         self._plans[event.execution] = event.plan
-        if len(self._plans) > _PLANS_KEPT:  # most are of batches and leave with them; broadcasts' and others' do not
+        # Most plans belong to batches and leave with them. Plans of broadcasts and of other queries do not.
+        if len(self._plans) > _PLANS_KEPT:
             self._drop_plan(min(self._plans))
 
     def _job(self, event: events.JobStart) -> Iterator[Fact]:
-        known, batch = event.properties, find_batch(event.properties)
-        if known is None or batch is None:
-            return  # of no stream
-        plan = None if known.execution is None else self._plans.get(known.execution)
+        known, key = event.properties, self._key(event)
+        if key is None:
+            return
+        execution = None if known is None else known.execution
+        plan = None if execution is None else self._plans.get(execution)
         if plan is None and not self._every_stage:
-            return  # of a batch that was come upon half way
-        said = sum(_OBJECT + len(rdd.name) + len(rdd.scope or "") for stage in event.stages for rdd in stage.rdds)
-        said += sum(_OBJECT + len(stage.name) + 8 * len(stage.parents or ()) for stage in event.stages)
-        _check_characters(said)
-        job = SparkJob([Stage.listed(stage) for stage in event.stages], plan)
-        if batch not in self._batches:
-            self._batches[batch] = _Open()
-            if event.submitted is not None:
-                yield BatchStarted(batch[1], batch[0], event.submitted)
-        opened = self._batches[batch]
-        for execution in (known.execution, known.root):
-            if execution is not None:
-                opened.executions.add(execution)
-                opened.counters |= self._counters.get(execution, {})
-        opened.jobs.append(job)
+            return  # the log began in the middle of this batch
+        characters = _check_characters(_job_characters(event))
+        if key not in self._batches:
+            yield from self._reported_beside(key)
+            self._batches[key] = _OpenBatch()
+            if event.submitted is not None and key[0] != _NO_STREAM:
+                yield BatchStarted(key[1], key[0], event.submitted)
+        opened = self._batches[key]
+        for number in (execution, None if known is None else known.root):
+            if number is not None:
+                opened.executions.add(number)
+                opened.counters |= self._counters.get(number, {})
+        opened.jobs.append(SparkJob([Stage.listed(stage) for stage in event.stages], plan))
         if event.submitted is not None:
-            opened.submitted.append(event.submitted)
-        opened.whole &= plan is not None or known.execution is None
-        opened.characters += said
-        self._characters += said
+            opened.submitted_ms.append(event.submitted)
+        opened.has_all_plans &= plan is not None or execution is None
+        opened.characters += characters
+        self._characters += characters
         for stage in event.stages:
             self._owners.setdefault(stage.stage, opened)
         self._keep_within_bounds()
 
+    def _key(self, event: events.JobStart) -> BatchKey | None:
+        """Return the batch of a job; None for a job that is not reported."""
+        if key := find_batch(event.properties):
+            if not self.has_streams:
+                self.has_streams = True
+                for query in list(self._batches):  # queries count only in a log without streams
+                    self._forget(query)
+            return key
+        if not self._batch_queries or self.has_streams:
+            return None
+        known = event.properties
+        execution = None if known is None else known.execution if known.root is None else known.root
+        # A job of plain RDDs has no execution; its own number must not be taken for an execution's.
+        return _NO_STREAM, -1 - event.job if execution is None else execution
+
     def _stage(self, info: events.StageInfo) -> None:
-        """One that is tried again completes again: together they are one, from the first to the last moment."""
+        """Count the attempts of a stage as one, from the first moment to the last."""
         opened = self._owners.get(info.stage)
         if opened is None or not info.succeeded:
             return
@@ -165,44 +218,50 @@ class Joiner:
             max(info.completed or 0, before.completed or 0),
         )
 
-    def _task(self, event: events.FullTaskEnd) -> None:
+    def _task(self, event: events.TaskEnd) -> None:
         opened = self._owners.get(event.stage)
         if opened is not None and event.metrics is not None and event.end.reason == "Success":
-            opened.tasks.append(event)
+            opened.tasks.append(make_task_fact(event, event.metrics))
             self._tasks += 1
-            self._keep_within_bounds()
+            if self._tasks > self._most_tasks:
+                self._keep_within_bounds()
 
     def _keep_within_bounds(self) -> None:
-        while (
-            self._tasks > _OPEN_TASKS or self._characters > _OPEN_CHARACTERS or len(self._batches) > _OPEN_BATCHES
-        ) and self._batches:
+        while self._batches and (
+            self._tasks > self._most_tasks or self._characters > _OPEN_CHARACTERS or len(self._batches) > _OPEN_BATCHES
+        ):
+            self.given_up += 1
             self._forget(next(iter(self._batches)))
 
+    def _reported_beside(self, key: BatchKey) -> Iterator[Fact]:
+        """Report earlier batches of the same run from records outside the log: they are over when the next begins."""
+        if self._reports:
+            for earlier in [each for each in self._batches if each[0] == key[0] and each in self._reports]:
+                yield from self._progress(self._reports[earlier])
+
     def _progress(self, progress: events.ProgressRecord) -> Iterator[Fact]:
-        batch = read_report(progress)
-        opened = self._batches.get((batch.run, batch.batch))
-        if opened is None or batch.seconds is None:
+        report = read_report(progress)
+        opened = self._batches.get((report.run, report.batch))
+        if opened is None or report.seconds is None:
             return  # Spark reports idle time too, under the number of a batch that did not run
-        self._forget((batch.run, batch.batch))
-        if not opened.whole:
-            return  # what ran before is in no line that is left, so its work would be told as less than it was
-        found = assign_roles(opened.jobs) if self._every_stage else assign_marked_roles(opened.jobs, refuse=True)
-        role_of = {role.stage: role for role in found}
-        ran = opened.completed.keys() & role_of
-        reads = {stage.number: stage.parents or () for job in reversed(opened.jobs) for stage in job.stages}
+        self._forget((report.run, report.batch))
+        if not opened.has_all_plans:
+            return  # earlier lines of the batch are missing, so its work would come out too small
+        roles = self._roles(opened)
+        ran = opened.completed.keys() & {role.stage for role in roles}
         yield BatchFact(
-            batch=batch.batch,
-            run=batch.run,
-            started_ms=batch.started_ms,
-            seconds=batch.seconds,
-            input_records=batch.input_records,
+            batch=report.batch,
+            run=report.run,
+            started_ms=report.started_ms,
+            seconds=report.seconds,
+            input_records=report.input_records,
             output_records=read_output_records(progress),
-            offered_seconds=batch.offered_seconds,
-            behind=batch.behind,
+            offered_seconds=report.offered_seconds,
+            behind=report.behind,
             phases=read_phases(progress),
-            marks={**count_marks(opened.counters, opened.counts), **batch.marks},
-            stages=tuple(_stage(opened.completed[at], role_of[at], reads[at]) for at in sorted(ran)),
-            tasks=tuple(make_task_facts(end for end in opened.tasks if end.stage in ran)),
+            marks={**count_marks(opened.counters, opened.counts), **report.marks},
+            stages=_stage_facts(opened, roles),
+            tasks=tuple(task for task in opened.tasks if task.stage in ran),
             states=read_states(progress),
             offsets=tuple(
                 (decode_offset(source.startOffset), decode_offset(source.endOffset)) for source in progress.sources
@@ -212,17 +271,46 @@ class Joiner:
             name=progress.name,
             sources=tuple(source.description[:_LONGEST_TEXT] for source in progress.sources),
             sink=progress.sink.description[:_LONGEST_TEXT] if progress.sink else "",
-            jobs_ms=tuple(sorted(opened.submitted)),
-            slots=self._stays.slots(batch.started_ms, batch.started_ms + batch.seconds * 1000),
+            jobs_ms=tuple(sorted(opened.submitted_ms)),
+            slots=self.stays.slots(report.started_ms, report.started_ms + report.seconds * 1000),
+            marked=any(role.marked for role in roles),
         )
 
-    def _ended(self, event: events.QueryTerminated) -> QueryRunEnded:
-        for batch in [batch for batch in self._batches if batch[0] == event.runId]:
-            self._forget(batch)
+    def _query(self, number: int) -> Iterator[Fact]:
+        """Report a query that is no stream: only its stages have times."""
+        opened = self._batches.get((_NO_STREAM, number))
+        if opened is None:
+            return
+        self._forget((_NO_STREAM, number))
+        roles = self._roles(opened)
+        stages = _stage_facts(opened, roles)
+        if not stages:
+            return
+        ran = {stage.stage for stage in stages}
+        started_ms = min(stage.submitted_ms for stage in stages)
+        ended_ms = max(stage.completed_ms for stage in stages)
+        yield BatchFact(
+            batch=number,
+            run=hash_shape(roles),
+            started_ms=started_ms,
+            seconds=(ended_ms - started_ms) / 1000,
+            input_records=None,
+            stages=stages,
+            tasks=tuple(task for task in opened.tasks if task.stage in ran),
+            slots=self.stays.slots(started_ms, ended_ms),
+            marked=any(role.marked for role in roles),
+        )
+
+    def _roles(self, opened: _OpenBatch) -> list[StageRole]:
+        return assign_roles(opened.jobs) if self._every_stage else assign_marked_roles(opened.jobs, refuse=True)
+
+    def _run_ended(self, event: events.QueryTerminated) -> QueryRunEnded:
+        for key in [key for key in self._batches if key[0] == event.runId and key not in self._reports]:
+            self._forget(key)
         return QueryRunEnded(event.runId, event.exception or "")
 
-    def _forget(self, batch: _Batch) -> None:
-        opened = self._batches.pop(batch)
+    def _forget(self, key: BatchKey) -> None:
+        opened = self._batches.pop(key)
         self._tasks -= len(opened.tasks)
         self._characters -= opened.characters
         for execution in opened.executions:
@@ -235,15 +323,25 @@ class Joiner:
         self._counters.pop(execution, None)
 
 
-def _executor(event: events.ExecutorChange) -> Fact:
+def _resources(event: events.ExecutorChange | events.Environment) -> Fact:
+    if isinstance(event, events.Environment):
+        return Configured(
+            {name: event.properties[name][:_LONGEST_TEXT] for name in SETTINGS if name in event.properties}
+        )
     if event.info is None:
         return ExecutorGone(event.executor, event.at)
     return ExecutorCame(event.executor, event.info.host, event.info.cores, event.at)
 
 
-def _check_characters(count: int) -> None:
+def _job_characters(event: events.JobStart) -> int:
+    count = sum(_OBJECT + len(rdd.name) + len(rdd.scope or "") for stage in event.stages for rdd in stage.rdds)
+    return count + sum(_OBJECT + len(stage.name) + 8 * len(stage.parents or ()) for stage in event.stages)
+
+
+def _check_characters(count: int) -> int:
     if count > _EVENT_CHARACTERS:
-        raise ValueError("an event says more than any job does")
+        raise ValueError("the event is longer than any job's")
+    return count
 
 
 def _nodes(plan: events.Node) -> Iterator[events.Node]:
@@ -254,7 +352,17 @@ def _nodes(plan: events.Node) -> Iterator[events.Node]:
         yield node
 
 
-def _stage(done: events.StageInfo, role: StageRole, parents: tuple[int, ...]) -> StageFact:
+def _stage_facts(opened: _OpenBatch, roles: Sequence[StageRole]) -> tuple[StageFact, ...]:
+    """Return the facts of the stages that completed and have a role, by number."""
+    parents = {stage.number: stage.parents or () for job in reversed(opened.jobs) for stage in job.stages}
+    return tuple(
+        _stage_fact(opened.completed[role.stage], role, parents[role.stage])
+        for role in sorted(roles, key=lambda role: role.stage)
+        if role.stage in opened.completed
+    )
+
+
+def _stage_fact(done: events.StageInfo, role: StageRole, parents: tuple[int, ...]) -> StageFact:
     return StageFact(
         stage=done.stage,
         operator=role.operator,
@@ -266,4 +374,6 @@ def _stage(done: events.StageInfo, role: StageRole, parents: tuple[int, ...]) ->
         first=not role.upstream,
         stateful=role.stateful,
         parents=parents,
+        upstream=role.upstream,
+        rank=role.rank,
     )

@@ -1,4 +1,4 @@
-"""What Spark says of a batch, in its progress records and in the properties of its jobs: one reading of both."""
+"""Progress records and job properties: the two places where Spark writes facts of a batch, read in one way."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from autotrascale.analyze.facts import MarkFact, StateFact
 from autotrascale.monitor.eventlog.events import ProgressRecord, Properties, SourceProgress
 from autotrascale.monitor.marks import COUNT, FIRST, LAST, MARK, MEAN
 
+LATEST_MS = 10**14  # the year 5138: a later time is a fault of the log
 _MOST = 1 << 48
-_MOST_OFFSET = 1 << 20  # bytes
+_MOST_OFFSET_BYTES = 1 << 20
 _MOST_PARTS, _LONGEST_NAME = 1000, 1000  # sources, marks, phases, states of one query
 _BATCH = re.compile(r"batch = (\d{1,15})\b")
-_BEHIND = "avgOffsetsBehindLatest"  # Kafka's, over the partitions of all topics
+_BEHIND = "avgOffsetsBehindLatest"  # Kafka's mean over the partitions of all topics
 
 
 class BatchReport(Struct, frozen=True):
-    """One progress record. `executed` is false of idle time, which Spark reports under the number of the batch to
-    come. `seconds` is trigger to commit, `offered_seconds` the input time covered, `behind` what the sources had and
-    did not give when the batch was planned."""
+    """One progress record.
+
+    `executed` is false for idle time, which Spark reports under the number of the next batch. `seconds` is the time
+    from trigger to commit. `offered_seconds` is the input time that the batch covers. `behind` counts the records that
+    the sources held back when the batch was planned.
+    """
 
     run: str
     batch: int
@@ -41,16 +45,22 @@ class BatchReport(Struct, frozen=True):
 
 
 def read_report(progress: ProgressRecord) -> BatchReport:
-    """Raises `ValueError` for one that tells of more than a query has."""
+    """Return the report of a progress record.
+
+    Raises `ValueError` for a record with more parts than a query has, or with an impossible time.
+    """
     _check_parts(progress)
-    took = progress.durationMs.get("triggerExecution", progress.batchDuration)
+    took_ms = progress.durationMs.get("triggerExecution", progress.batchDuration)
+    started_ms = _milliseconds(progress.timestamp)
+    if not (started_ms >= 0 and started_ms + max(0, took_ms or 0) <= LATEST_MS):
+        raise ValueError("the batch has an impossible time")
     return BatchReport(
         run=progress.runId,
         batch=progress.batchId,
         executed="addBatch" in progress.durationMs,
         query=progress.name,
-        started_ms=_milliseconds(progress.timestamp),
-        seconds=None if took is None else took / 1000,
+        started_ms=started_ms,
+        seconds=None if took_ms is None else took_ms / 1000,
         input_records=sum(source.numInputRows for source in progress.sources),
         offered_seconds=_offered_seconds(progress.sources),
         behind=_behind(progress.sources),
@@ -63,21 +73,22 @@ def _check_parts(progress: ProgressRecord) -> None:
     counts = [len(each) for each in (progress.sources, progress.stateOperators or (), *named)]
     names = [progress.runId, progress.name or "", *(name for each in named for name in each)]
     if max(counts) > _MOST_PARTS or max(map(len, names)) > _LONGEST_NAME:
-        raise ValueError("a progress record tells of more than a query has")
+        raise ValueError("the progress record has more parts than a query")
 
 
 def read_phases(progress: ProgressRecord) -> dict[str, float]:
-    """Seconds by Spark's names, but for the whole."""
+    """Return the seconds of each phase by Spark's names, without the whole trigger."""
     return {name: ms / 1000 for name, ms in progress.durationMs.items() if name != "triggerExecution"}
 
 
 def read_output_records(progress: ProgressRecord) -> int | None:
-    """Those that the sink took; None where it does not count."""
-    said = None if progress.sink is None else progress.sink.numOutputRows
-    return None if said is None or said < 0 else said
+    """Return the records that the sink took, None where the sink does not count."""
+    count = None if progress.sink is None else progress.sink.numOutputRows
+    return None if count is None or count < 0 else count
 
 
 def read_states(progress: ProgressRecord) -> tuple[StateFact, ...]:
+    """Return the stateful operators of a progress record."""
     return tuple(
         StateFact(
             state.numRowsTotal, state.memoryUsedBytes, None if state.commitTimeMs is None else state.commitTimeMs / 1000
@@ -87,8 +98,10 @@ def read_states(progress: ProgressRecord) -> tuple[StateFact, ...]:
 
 
 def find_batch(properties: Properties | None) -> tuple[str, int] | None:
-    """Which batch of which run a job belongs to; None for a job of no stream. Before 2.3 only the text that describes
-    the job has the batch's number."""
+    """Return the query run and the batch that a job belongs to, None for a job of no stream.
+
+    Before Spark 2.3 only the job's description holds the number of the batch.
+    """
     if properties is None or properties.group is None:
         return None
     if properties.batch is not None:
@@ -105,7 +118,7 @@ def _milliseconds(timestamp: str) -> int:
 
 
 def _offered_seconds(sources: Sequence[SourceProgress]) -> float | None:
-    """Of the busiest source. The first batch of a run covers no time that one knows of."""
+    """Return the input time of the busiest source. The first batch of a run covers an unknown time."""
     spans = [
         source.numInputRows / rate
         for source in sources
@@ -115,18 +128,18 @@ def _offered_seconds(sources: Sequence[SourceProgress]) -> float | None:
 
 
 def _behind(sources: Sequence[SourceProgress]) -> int | None:
-    """Known only if every source says so."""
-    each = [_waiting(source) for source in sources]
-    return None if not each or None in each else sum(waiting or 0 for waiting in each)
+    """Return the records held back by all sources, None unless each source reports its own."""
+    each = [_held_back(source) for source in sources]
+    return None if not each or None in each else sum(count or 0 for count in each)
 
 
-def _waiting(source: SourceProgress) -> int | None:
-    """Records of a source by partition, as Kafka numbers them, from where the batch ended to the newest; else the mean
-    that the source itself gives, times the partitions."""
-    ended, newest = (
-        offsets_by_partition(decode_offset(source.endOffset)),
-        offsets_by_partition(decode_offset(source.latestOffset)),
-    )
+def _held_back(source: SourceProgress) -> int | None:
+    """Return the records between the batch's end and the newest offset, partition by partition, as Kafka numbers them.
+
+    Without such offsets, return the source's own mean times the number of partitions.
+    """
+    ended = offsets_by_partition(decode_offset(source.endOffset))
+    newest = offsets_by_partition(decode_offset(source.latestOffset))
     if ended and newest and ended.keys() <= newest.keys():
         return sum(max(0, offset - ended.get(partition, offset)) for partition, offset in newest.items())
     try:
@@ -136,26 +149,26 @@ def _waiting(source: SourceProgress) -> int | None:
     return round(mean * len(ended)) if ended and math.isfinite(mean) and 0 <= mean < _MOST else None
 
 
-def decode_offset(told: msgspec.Raw) -> Any:
-    """As the source made it; None where that is more than any source's partitions take."""
-    return None if len(bytes(told)) > _MOST_OFFSET else msgspec.json.decode(told)
+def decode_offset(offset: msgspec.Raw) -> Any:
+    """Return an offset in the source's own form, None where it is larger than any source's partitions need."""
+    return None if len(bytes(offset)) > _MOST_OFFSET_BYTES else msgspec.json.decode(offset)
 
 
-def offsets_by_partition(told: Any) -> dict[tuple[str, str], int] | None:
-    """{"topic": {"0": 17}} → its numbers; None of any other form."""
-    if isinstance(told, str):
+def offsets_by_partition(offset: Any) -> dict[tuple[str, str], int] | None:
+    """Return {("topic", "0"): 17} for {"topic": {"0": 17}}, None for any other form."""
+    if isinstance(offset, str):
         try:
-            told = json.loads(told)
+            offset = json.loads(offset)
         except (ValueError, RecursionError):
             return None
-    if not isinstance(told, dict) or not all(isinstance(topic, dict) for topic in told.values()):
+    if not isinstance(offset, dict) or not all(isinstance(topic, dict) for topic in offset.values()):
         return None
-    found = {(topic, part): at for topic, parts in told.items() for part, at in parts.items()}
+    found = {(topic, part): at for topic, parts in offset.items() for part, at in parts.items()}
     return found if all(type(at) is int and abs(at) < 1 << 62 for at in found.values()) else None
 
 
 def _marks(observed: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, MarkFact]]:
-    """Those that count: a number that is none, or beyond all bounds, is not believed."""
+    """Yield the marks with a plausible count."""
     for name, row in observed.items():
         if not name.startswith(MARK):
             continue
@@ -166,7 +179,7 @@ def _marks(observed: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mar
 
 
 def _columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """In the event log a row comes apart from its schema; in a progress record by itself, name by name."""
+    """Return a row by column name. In the event log, values and schema of a row are apart."""
     if "schema" not in row:
         return row
     names = [column["name"] for column in row["schema"]["fields"]]

@@ -16,10 +16,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from autotrascale.analyze.naming import describe_node, find_marked_name, find_part, nodes_by_name
-from autotrascale.analyze.plan_tree import MarkedPlan, Stage, StageRdd
+from autotrascale.analyze.plan_tree import MarkedPlan, Stage
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import Node
 from autotrascale.monitor.marks import find_counting_name, find_naming_names
@@ -64,25 +62,6 @@ class SparkJob:
 
     stages: Sequence[Stage]
     plan: Node | None
-
-    @classmethod
-    def of(cls, stages: str, plan: str | None, start: tuple[int, int, int] = (0, 0, 0)) -> SparkJob:
-        """From patterns, as `rows` makes them: the job's stages and RDDs count from `start`, and its shuffles, by the
-        numbers of its plan."""
-        first_stage, first_rdd, first_shuffle = start
-        listed = [
-            Stage(
-                first_stage + number,
-                name,
-                tuple(
-                    StageRdd(first_rdd + rdd, rdd_name, node, None if shuffle is None else first_shuffle + shuffle)
-                    for rdd, rdd_name, node, shuffle in rdds
-                ),
-                None if parents is None else tuple(first_stage + parent for parent in parents),
-            )
-            for number, name, parents, rdds in json.loads(stages)
-        ]
-        return cls(listed, msgspec.json.decode(plan, type=Node) if plan else None)
 
 
 def assign_roles(jobs: Sequence[SparkJob]) -> list[StageRole]:

@@ -1,4 +1,4 @@
-"""Sums and quotients of numbers of which some may not be known."""
+"""Sums and quotients of numbers that may be unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def sum_or_none(numbers: Iterable[int | None]) -> int | None:
-    """None as soon as one part is not known."""
+    """Return the sum, None as soon as one part is unknown."""
     total = 0
     for number in numbers:
         if number is None:
@@ -16,4 +16,5 @@ def sum_or_none(numbers: Iterable[int | None]) -> int | None:
 
 
 def divide_or_none(unit: float, number: float | None) -> float | None:
+    """Return `number` in units of `unit`, None where it is unknown."""
     return None if number is None else number / unit

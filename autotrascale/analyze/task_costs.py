@@ -19,6 +19,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from autotrascale.analyze.facts import BatchFact
 
 Costs = Mapping[str, float]
@@ -48,7 +50,7 @@ def remove_task_costs(batches: Sequence[BatchFact], costs: Costs) -> tuple[list[
         for task in batch.tasks:
             cost = 0 if task.useful_ms is None else min(task.useful_ms, round(cost_of.get(task.stage, 0.0)))
             taken_ms += cost
-            tasks.append(replace(task, useful_ms=task.useful_ms - cost) if cost and task.useful_ms else task)
+            tasks.append(structs.replace(task, useful_ms=task.useful_ms - cost) if cost and task.useful_ms else task)
         kept.append(replace(batch, tasks=tuple(tasks)))
     return kept, taken_ms / 1000
 

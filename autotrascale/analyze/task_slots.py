@@ -1,8 +1,7 @@
-"""How many tasks could run at once while a batch ran, on the executors that were there: one on each core, fewer where
-a task takes several (`spark.task.cpus`).
+"""The number of tasks that could run at once while a batch ran.
 
-It is told where these were the same from trigger to commit and the log has its beginning, where executors that were
-there before are told of. Else it is not known.
+Each core of an executor runs one task, or fewer where a task takes several cores (`spark.task.cpus`). The number is
+known where the log has its beginning and the executors were the same from trigger to commit.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from msgspec import Struct
 
 from autotrascale.monitor.eventlog import events
 
-_MOST = 10_000  # executors that are kept, whatever a log says: the oldest go first
+_MOST = 10_000  # executors that are remembered: the oldest are dropped first
 _TASK_CPUS = "spark.task.cpus"
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorStay:
-    """Of one executor."""
+    """The cores of one executor, and the times when it registered and was removed, in Unix milliseconds."""
 
     cores: int
     came_ms: int
@@ -29,17 +28,17 @@ class ExecutorStay:
 
 
 class ExecutorStays:
-    """Of the executors of an application, as its log tells them, event by event."""
+    """The stays of an application's executors, collected event by event."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, ExecutorStay] = {}
-        self._from_the_beginning = False
+        self._has_beginning = False
         self._task_cpus = 1
 
     def take(self, event: Struct) -> None:
         match event:
             case events.ApplicationStart():
-                self._from_the_beginning = True
+                self._has_beginning = True
             case events.Environment():
                 self._task_cpus = read_task_cpus(event.properties)
             case events.ExecutorChange(info=None) if event.executor in self._by_name:
@@ -50,25 +49,40 @@ class ExecutorStays:
                     del self._by_name[next(iter(self._by_name))]
 
     def slots(self, begin_ms: float, end_ms: float) -> int | None:
-        if not self._from_the_beginning:
+        """Return the tasks that could run at once in this span, None where that is unknown."""
+        if not self._has_beginning:
             return None
         return count_slots(self._by_name.values(), begin_ms, end_ms, self._task_cpus)
 
+    def most_slots(self) -> int | None:
+        """Return the most tasks that could run at once at any time, None where no executor is known."""
+        changes: list[tuple[int, int]] = []
+        for stay in self._by_name.values():
+            slots = stay.cores // self._task_cpus
+            changes.append((stay.came_ms, slots))
+            if stay.gone_ms is not None:
+                changes.append((stay.gone_ms, -slots))
+        running = most = 0
+        for _, change in sorted(changes):
+            running += change
+            most = max(most, running)
+        return most or None
+
 
 def read_task_cpus(properties: Mapping[str, str]) -> int:
-    """The cores that a task takes; one where a log says what no Spark takes."""
-    said = properties.get(_TASK_CPUS, "1")
-    return int(said) if re.fullmatch("[1-9][0-9]{0,3}", said) else 1
+    """Return the cores that a task takes; 1 where the setting is missing or impossible."""
+    cpus = properties.get(_TASK_CPUS, "1")
+    return int(cpus) if re.fullmatch("[1-9][0-9]{0,3}", cpus) else 1
 
 
 def count_slots(stays: Iterable[ExecutorStay], begin_ms: float, end_ms: float, task_cpus: int = 1) -> int | None:
-    """None where somebody came or went in between, or nobody was there."""
-    found = 0
+    """Return the tasks that could run at once; None where an executor came or went in between, or none was there."""
+    count = 0
     for stay in stays:
         gone = end_ms if stay.gone_ms is None else stay.gone_ms
         if stay.came_ms >= end_ms or gone <= begin_ms:
             continue
         if stay.came_ms > begin_ms or gone < end_ms:
             return None
-        found += stay.cores // task_cpus
-    return found or None
+        count += stay.cores // task_cpus
+    return count or None

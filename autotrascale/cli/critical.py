@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, note, print_answer, print_plot, print_table, say
-from autotrascale.app.stores import StoreOption
+from autotrascale.app.console import OutputFormat, note, print_answer, print_plot, print_table, say
+from autotrascale.cli.options import FormatOption, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from autotrascale.analyze.critical.measured_paths import MeasuredPaths
+    from autotrascale.analyze.log_tasks import RunAll
     from autotrascale.domain.critical_path_report import CriticalPathReport
+    from autotrascale.monitor.eventlog.damage import Damage
+    from autotrascale.monitor.eventlog.log_files import LogFile
     from autotrascale.monitor.stores.metric_store import MetricStore
 
 _DRAWN = 200  # windows of a plot, the newest
@@ -42,7 +46,7 @@ def critical(
         str, typer.Option(metavar="FILE", help="Also keep all windows in the metric store that this file names.")
     ] = "",
     store: StoreOption = None,
-    driver_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of the JVM that reads.")] = "1g",
+    driver_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of Spark's JVM.")] = "1g",
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Say what the latency of a Spark streaming query is made of and what would shorten it, from its event log.
@@ -50,11 +54,11 @@ def critical(
     JSON: one object for each query, or with --all for each window, on a line of its own.
     """
     _check_window(window)
-    from autotrascale.analyze.archive.pipeline import workspace
+    from autotrascale.analyze.log_tasks import workspace
+    from autotrascale.app.log_runner import open_log_runner
     from autotrascale.cli.snapshot import check_output
     from autotrascale.execute.spark.common.spark_settings import parse_megabytes
-    from autotrascale.execute.spark.controller.local_session import local_session
-    from autotrascale.monitor.eventlog.log_files import check_paths
+    from autotrascale.monitor.eventlog.log_files import check_paths, find_logs
 
     paths = [where for name in log for where in _logs(name, store)]
     check_paths(paths)
@@ -66,21 +70,19 @@ def critical(
         check_output(output)
     with ExitStack() as stack:
         keep = _keeper(stack, metrics)
-        folder, spark = stack.enter_context(workspace()), stack.enter_context(local_session(driver_memory))
-        parts = _parts(spark, paths, folder, window)
-        found = _found(parts, query, paths)
-        own = parts if not query else parts.where(parts["query"] == query)
-        _hand_on(own, output, keep)
+        logs, unread = find_logs(paths)
+        folder, run_all = stack.enter_context(workspace()), stack.enter_context(open_log_runner(logs, driver_memory))
+        measured = _measure(logs, unread, folder, window, run_all)
+        found = _reports(measured, query, paths)
+        _hand_on(measured, query, output, keep)
         if every:
-            from autotrascale.analyze.critical.overall import windows
-
-            for one in windows(own):
+            for one in measured.windows(query):
                 print_answer(form, _as_dict(one), partial(_show_window, one))
             return
         for one in found:
             print_answer(form, _as_dict(one), partial(_show, one))
             if plots and form is OutputFormat.table:
-                _draw(own, one)
+                _draw(measured, one)
 
 
 def _follow(
@@ -93,7 +95,7 @@ def _follow(
     others: Mapping[str, object],
 ) -> None:
     from autotrascale.app.follow_critical_path import follow_critical_path
-    from autotrascale.cli.tuning_output import exit_on_sigterm
+    from autotrascale.app.termination import exit_on_sigterm
     from autotrascale.domain.errors import InputError
     from autotrascale.monitor.stores.participation_points import participation_to_points
 
@@ -130,8 +132,7 @@ def _logs(name: str, store: str | None) -> list[str]:
 
     if is_address(name) or Path(name).exists() or "/" in name:
         return [name]
-    from autotrascale.app.loop_session import live_job_folder
-    from autotrascale.app.stores import choose_store_uri, require_decisions
+    from autotrascale.app.stores import choose_store_uri, live_job_folder, require_decisions
 
     decisions = None if choose_store_uri(store) is None else require_decisions(store)
     home = live_job_folder(decisions, name)
@@ -147,23 +148,22 @@ def _logs(name: str, store: str | None) -> list[str]:
     return [str(starts[-1])]
 
 
-def _parts(spark: Any, paths: Sequence[str], folder: str, seconds: float) -> Any:
-    """Measured once, whatever is asked of them afterwards."""
-    from autotrascale.analyze.archive.columns import ddl
-    from autotrascale.analyze.critical.archive import WHOLE, analysed
-    from autotrascale.analyze.critical.staging import stage
+def _measure(
+    logs: Sequence[Sequence[LogFile]], unread: Sequence[Damage], folder: str, seconds: float, run_all: RunAll
+) -> MeasuredPaths:
+    from autotrascale.analyze.critical.edge_files import write_edges
+    from autotrascale.analyze.critical.measured_paths import measure_paths
 
-    for damage in stage(spark, paths, f"{folder}/edges"):
+    damages = run_all(partial(write_edges, f"{folder}/edges"), logs)
+    for damage in (*unread, *(each for own in damages for each in own)):
         note(str(damage))
-    analysed(spark, f"{folder}/edges", seconds).write.parquet(f"{folder}/parts")
-    return spark.read.schema(ddl(WHOLE)).parquet(f"{folder}/parts")
+    return measure_paths(f"{folder}/edges", f"{folder}/parts", seconds, run_all)
 
 
-def _found(parts: Any, query: str, paths: Iterable[str]) -> list[CriticalPathReport]:
-    from autotrascale.analyze.critical.overall import overall
+def _reports(measured: MeasuredPaths, query: str, paths: Iterable[str]) -> list[CriticalPathReport]:
     from autotrascale.domain.errors import InputError
 
-    found = overall(parts)
+    found = measured.reports()
     if not found:
         remedy = "give the log of a streaming query that committed a batch"
         raise InputError(", ".join(paths), "holds no micro-batch that was committed", remedy=remedy)
@@ -181,15 +181,13 @@ def _keeper(stack: ExitStack, metrics: str) -> MetricStore | None:
     return stack.enter_context(open_store(read_metrics_file(Path(metrics)))) if metrics else None
 
 
-def _hand_on(parts: Any, output: str, store: MetricStore | None) -> None:
-    from autotrascale.analyze.critical.overall import windows, write
-    from autotrascale.monitor.eventlog.log_files import is_address
+def _hand_on(measured: MeasuredPaths, query: str, output: str, store: MetricStore | None) -> None:
     from autotrascale.monitor.stores.participation_points import participation_to_points
 
-    if output:  # whoever runs Spark may have begun in another folder
-        write(parts, output if is_address(output) else str(Path(output).absolute()))
+    if output:
+        measured.write(output, query)
     if store is not None:
-        for one in windows(parts):
+        for one in measured.windows(query):
             store.write(participation_to_points(one))
         store.flush()
 
@@ -219,11 +217,10 @@ def _show_window(one: CriticalPathReport) -> None:
     say(f"{at} {one.query}: {explain_participation(one)[0]}")
 
 
-def _draw(parts: Any, one: CriticalPathReport) -> None:
-    from autotrascale.analyze.critical.overall import newest
+def _draw(measured: MeasuredPaths, one: CriticalPathReport) -> None:
     from autotrascale.views.plots import critical_paths as plots
     from autotrascale.views.plots import terminal
 
-    for plot in plots.plot_windows(newest(parts, one, _DRAWN)):
+    for plot in plots.plot_windows(measured.newest(one, _DRAWN)):
         say()
         print_plot(terminal.draw_plot(plot))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, note, print_answer, print_table, say
+from autotrascale.app.console import OutputFormat, note, print_answer, print_table, say
+from autotrascale.cli.options import FormatOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from autotrascale.analyze.archive.pipeline import Archive
-    from autotrascale.analyze.archive.snapshots import Measured
+    from autotrascale.analyze.archive.measured_archive import MeasuredArchive
+    from autotrascale.analyze.archive.snapshot_form import MeasuredSnapshot
     from autotrascale.domain.snapshot import OperatorMetrics
 
 
@@ -35,33 +36,34 @@ def snapshot(
     output: Annotated[
         str, typer.Option(metavar="FOLDER", help="Also write every window as Parquet, by job and day.")
     ] = "",
-    driver_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of the JVM that reads.")] = "1g",
+    driver_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of Spark's JVM.")] = "1g",
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Turn Spark's event logs into snapshots, as `decide` reads them. JSON: one snapshot on each line."""
     seconds = _seconds(window)
-    from autotrascale.analyze.archive.pipeline import read, workspace
-    from autotrascale.analyze.archive.snapshots import as_dict, last_of_each_job, measured, unmeasured
+    from autotrascale.analyze.archive.measure_log import Measuring
+    from autotrascale.analyze.archive.measured_archive import measure_archive
+    from autotrascale.analyze.archive.snapshot_form import snapshot_as_dict
+    from autotrascale.analyze.log_tasks import workspace
+    from autotrascale.app.log_runner import open_log_runner
     from autotrascale.execute.spark.common.spark_settings import parse_megabytes
-    from autotrascale.execute.spark.controller.local_session import local_session
-    from autotrascale.monitor.eventlog.log_files import check_paths
+    from autotrascale.monitor.eventlog.log_files import find_logs
 
-    check_paths(event_log)
     parse_megabytes("--driver-memory", driver_memory)
     if output:
         check_output(output)
-    with workspace() as folder, local_session(driver_memory) as spark:
-        archive = read(spark, event_log, folder)
-        _tell_damage(archive)
+    logs, unread = find_logs(event_log)
+    with workspace() as folder, open_log_runner(logs, driver_memory) as run_all:
+        archive = measure_archive(logs, Measuring(folder, seconds, job, p_max), run_all)
+        for damage in (*unread, *archive.damages):
+            note(str(damage))
         _check_job(archive, job, event_log)
-        windows = archive.windows(seconds, job=job, p_max=p_max)
-        for name, count in unmeasured(windows).items():
+        for name, count in archive.unmeasured.items():
             note(f"job {name}: {count} windows left out: this version of Spark counts no records, so rates are unknown")
         if output:
-            archive.write(windows, output)
-        found = measured(windows)
-        for one in found if every else last_of_each_job(found):
-            print_answer(form, as_dict(one.snapshot), partial(_show, one))
+            archive.write(output)
+        for one in archive.snapshots() if every else archive.newest():
+            print_answer(form, snapshot_as_dict(one.snapshot), partial(_show, one))
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +83,7 @@ def _seconds(window: str) -> float | None:
 
 
 def check_output(folder: str) -> None:
-    """Before Spark is started; of a folder elsewhere only Spark can tell."""
+    """Raise `InputError` unless the folder can be written. A folder on another file system is not checked."""
     from autotrascale.domain.errors import InputError
     from autotrascale.monitor.eventlog.log_files import is_address
 
@@ -96,15 +98,10 @@ def check_output(folder: str) -> None:
         raise InputError("--output", why, seen=folder, remedy="name another folder") from None
 
 
-def _tell_damage(archive: Archive) -> None:
-    for damage in archive.damages:
-        note(str(damage))
-
-
-def _check_job(archive: Archive, job: str, paths: Iterable[str]) -> None:
+def _check_job(archive: MeasuredArchive, job: str, paths: Iterable[str]) -> None:
     from autotrascale.domain.errors import InputError
 
-    jobs = archive.jobs()
+    jobs = archive.jobs
     if not jobs:
         remedy = "give the log of an application that ran a job to its end (progress records alone have no tasks)"
         raise InputError(", ".join(paths), "holds no batch or query that ran", remedy=remedy)
@@ -112,7 +109,7 @@ def _check_job(archive: Archive, job: str, paths: Iterable[str]) -> None:
         raise InputError("--job", "is in none of the logs", seen=job, remedy=f"use one of {', '.join(jobs)}")
 
 
-def _show(one: Measured) -> None:
+def _show(one: MeasuredSnapshot) -> None:
     shot = one.snapshot
     rates = ", ".join(f"{name} {rate:,.1f}/s" for name, rate in shot.source_rates.items())
     say(f"{shot.job}: {one.began} UTC, {shot.window_seconds:.1f} s, {one.batches} batches, p_max {shot.p_max}")

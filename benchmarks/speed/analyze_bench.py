@@ -1,13 +1,16 @@
-"""How fast event logs become snapshots, and in how much memory: `python -m benchmarks.speed.analyze_bench [--events N]`.
+"""Speed and memory of reading event logs into snapshots: `python -m benchmarks.speed.analyze_bench [--events N]`.
 
-A made archive of N task ends (some 3 KB each, less than real ones) in rolling zstd logs of several applications, with
-all else that is read of their batches, every count known; the same for N/10, and for that as plain text. A batch has 50
-tasks, so that much of the work is not for tasks but for batches; `wide` is N task ends of batches with 800, some 200 a
-stage as Spark has by default. Speed is given for
-each second of CPU time, of this process, its JVM and the Python workers together, so that it means nearly the same on a
-busy machine; beside it, what `json.loads` does with the same lines, in the same terms.
+The logs are generated: N task ends of some 3 KB each, less than real ones, in rolling zstd logs with everything else
+that is read of their batches. Every count is known. Four archives are read in this process:
 
-Starting Spark, and a first small archive while the JVM loads and compiles its classes, are given apart.
+    small       20,000 task ends of one application
+    one_plain   N/10 task ends of one application, as plain text
+    one         N task ends of one application, in batches of 50 tasks
+    one_wide    N task ends of one application, in batches of 800 tasks: some 200 a stage, as Spark has by default
+
+`many` has N task ends of 40 applications. It is read in this process, and on PySpark with a task for each log. Speed is
+given for each second, and for each second of CPU time of this process, its JVM and the Python workers together. Beside
+it stands `json.loads` on the same lines.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ import os
 import platform
 import random
 import shutil
-import statistics
 import tempfile
 import threading
 import time
@@ -32,14 +34,12 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from autotrascale.analyze.archive import staging
-from autotrascale.analyze.archive.pipeline import Archive, read, workspace
-from autotrascale.analyze.archive.snapshots import measured
+from autotrascale.analyze.archive.measure_log import Measuring
+from autotrascale.analyze.archive.measured_archive import MeasuredArchive, measure_archive
+from autotrascale.analyze.log_tasks import RunAll, run_here, run_on, workspace
 from autotrascale.execute.spark.controller.local_session import local_session
-from autotrascale.monitor.eventlog.log_files import find_files, pieces
+from autotrascale.monitor.eventlog.log_files import find_logs
 
 OPERATORS = {"source": 8, "parse": 12, "count": 20, "sink": 10}
 WIDER = 16  # times as many tasks in the batches of a large job: some 200 a stage, as Spark has by default
@@ -333,93 +333,68 @@ def json_loads_per_cpu_second(folder: Path, lines: int = 30_000) -> float:
     return len(texts) / (time.process_time() - began)
 
 
-def staged_per_cpu_second(folder: Path) -> float:
-    """The pass over the text alone, in this process, over the first file of the archive: task events a second."""
-    piece = pieces(find_files([str(folder)])[0])[0]
-    with workspace() as work:
-        staging.prepare(work)
-        began = time.process_time()
-        with staging.Share(work, 0) as share:
-            staging.read_piece(piece, share)
-        took = time.process_time() - began
-        return pq.read_metadata(f"{work}/tasks/0.parquet").num_rows / took
-
-
-def totals(archive: Archive, window_seconds: float | None = 60.0) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Records in, records out and useful milliseconds of all snapshots, by operator."""
-    took, gave, useful = Counter[str](), Counter[str](), Counter[str]()
-    for one in measured(archive.windows(window_seconds)):
+def count_totals(archive: MeasuredArchive) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Return records in, records out and useful milliseconds of all snapshots, by operator."""
+    records_in, records_out, useful_ms = Counter[str](), Counter[str](), Counter[str]()
+    for one in archive.snapshots():
         for name, operator in one.snapshot.operators.items():
-            took[name] += round(operator.total.records_in or 0)
-            gave[name] += round(operator.total.records_out or 0)
-            useful[name] += round(1000 * (operator.total.useful_seconds or 0))
-    return took, gave, useful
+            records_in[name] += round(operator.total.records_in or 0)
+            records_out[name] += round(operator.total.records_out or 0)
+            useful_ms[name] += round(1000 * (operator.total.useful_seconds or 0))
+    return records_in, records_out, useful_ms
 
 
-def measure(spark: SparkSession, folder: Path, made: Made) -> dict[str, Any]:
-    with workspace() as work:
-        with Watch() as reading:
-            archive = read(spark, [str(folder)], work)
-        with Watch() as measuring:
-            found = totals(archive)
-    cpu = reading.cpu + measuring.cpu
+def measure(folder: Path, made: Made, run_all: RunAll = run_here) -> dict[str, Any]:
+    """Read an archive and check every count."""
+    with workspace() as results, Watch() as watch:
+        archive = measure_archive(find_logs([str(folder)])[0], Measuring(results), run_all)
+        found = count_totals(archive)
     return {
         "task_events": made.events,
         "batches": made.batches,
         "text_mb": round(made.text_bytes / 1e6, 1),
-        "task_events_per_cpu_second": round(made.events / cpu),
-        "seconds": round(reading.wall + measuring.wall, 1),
-        "cpu_seconds": round(cpu, 1),
-        "peak_rss_mb": round(max(reading.peak_mb, measuring.peak_mb)),
+        "task_events_per_second": round(made.events / watch.wall),
+        "task_events_per_cpu_second": round(made.events / watch.cpu),
+        "seconds": round(watch.wall, 1),
+        "cpu_seconds": round(watch.cpu, 1),
+        "peak_rss_mb": round(watch.peak_mb),
         "exact": found == (made.records_in, made.records_out, made.useful_ms),
     }
 
 
 def figures(events: int = 100_000, memory: str = "1g", cores: str = "*") -> dict[str, object]:
-    """JSON-able."""
+    """Return the measurements as JSON-able values."""
     base = Path(tempfile.mkdtemp(prefix="autotrascale-bench-"))
     shapes: dict[str, dict[str, Any]] = {
-        "first": {"events": min(events, 20_000)},
-        "plain_tenth": {"events": events // 10, "compress": False},
-        "tenth": {"events": events // 10},
-        "whole": {"events": events},
-        "wide": {"events": events, "wider": WIDER},
+        "small": {"events": min(events, 20_000)},
+        "one_plain": {"events": events // 10, "compress": False},
+        "one": {"events": events},
+        "one_wide": {"events": events, "wider": WIDER},
     }
     results: dict[str, dict[str, Any]] = {}
     try:
+        for name, shape in shapes.items():
+            made = make_archive(base / name, applications=1, **shape)
+            results[name] = measure(base / name, made)
+            if name == "one_wide":
+                results[name]["json_loads_per_cpu_second"] = round(json_loads_per_cpu_second(base / name))
+            shutil.rmtree(base / name)
+        made = make_archive(base / "many", events, applications=40)
+        results["many"] = measure(base / "many", made)
         with Watch() as start, local_session(memory, cores) as spark:
             start.stop()
-            for name, shape in shapes.items():
-                made = make_archive(base / name, **shape)
-                results[name] = measure(spark, base / name, made)
-                if name in ("whole", "wide"):
-                    results[name] |= beside_json_loads(base / name, results[name])
-                shutil.rmtree(base / name)
+            results["many_on_spark"] = measure(base / "many", made, run_on(spark))
     finally:
         shutil.rmtree(base, ignore_errors=True)
-    tenth, whole = results["tenth"], results["whole"]
-    growth = (whole["cpu_seconds"] - tenth["cpu_seconds"]) / (whole["task_events"] - tenth["task_events"])
     return {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "driver_memory": memory,
         "cores_used": cores,
         "bytes_per_task_event": len(_TASK),
-        "start_cpu_seconds": round(start.cpu, 1),
+        "spark_start_seconds": round(start.wall, 1),
+        "spark_start_cpu_seconds": round(start.cpu, 1),
         **results,
-        "task_events_per_cpu_second_as_it_grows": round(1 / growth),
-        "goals": {"task_events_per_cpu_second": {"whole": 120_000, "wide": 200_000}},
-    }
-
-
-def beside_json_loads(folder: Path, measured: Mapping[str, Any]) -> dict[str, float]:
-    """All of the pipeline, and its pass over the text alone, against plain Python, just afterwards."""
-    plain = json_loads_per_cpu_second(folder)
-    staged = statistics.median(staged_per_cpu_second(folder) for _ in range(5))
-    return {
-        "json_loads_per_cpu_second": round(plain),
-        "ratio_to_json_loads": round(measured["task_events_per_cpu_second"] / plain, 2),
-        "staging_alone_per_cpu_second": round(staged),
-        "staging_alone_ratio_to_json_loads": round(staged / plain, 2),
+        "goals": {"task_events_per_cpu_second": {"one": 60_000, "one_wide": 100_000}},
     }
 
 

@@ -28,16 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from autotrascale.analyze.critical.activities import Kind
-from autotrascale.analyze.critical.archive import analysed, blocks_of, groups_below, parts_of_block
+from autotrascale.analyze.critical.edge_files import EdgeFiles
 from autotrascale.analyze.critical.edges import KINDS, NONE, Edges, Names, cut_into_windows
 from autotrascale.analyze.critical.graph import build_graph
+from autotrascale.analyze.critical.measured_paths import measure_paths
 from autotrascale.analyze.critical.participation_table import measure_parts
 from autotrascale.analyze.critical.paths import compute_levels
-from autotrascale.analyze.critical.staging import Files
 from autotrascale.analyze.critical.summaries import measure_shares, summarise_edges
+from autotrascale.analyze.log_tasks import RunAll, run_here, run_on
 from autotrascale.execute.spark.controller.local_session import local_session
 from benchmarks.speed.analyze_bench import Watch
 from benchmarks.speed.critical_plain import participation
@@ -91,7 +91,7 @@ def make_archive(folder: Path, activities: int) -> int:
     seconds = math.ceil(activities / A_SECOND / APPLICATIONS)
     count = 0
     for number in range(APPLICATIONS):
-        with Files(str(folder / f"application=app-{number}"), number) as files:
+        with EdgeFiles(str(folder / f"application=app-{number}"), number) as files:
             for first in range(0, seconds, _ROUND):
                 edges = made(min(_ROUND, seconds - first), BEGAN + first * SECOND, number * 1000 + first)
                 files.write("words", edges, NAMES)
@@ -99,40 +99,23 @@ def make_archive(folder: Path, activities: int) -> int:
     return count
 
 
-def measure(spark: SparkSession, folder: Path, activities: int, seconds: float) -> dict[str, Any]:
-    out = f"{folder}-parts"
+def measure(folder: Path, activities: int, seconds: float, run_all: RunAll = run_here) -> dict[str, Any]:
+    """Measure all windows of the edges below `folder`, and check that the shares of each window sum to one."""
+    parts = f"{folder}-parts"
     with Watch() as watch:
-        analysed(spark, str(folder), seconds).write.parquet(out)
-    whole = spark.read.parquet(out).where("at_best is null and summary = 'kinds'")
-    sums = [
-        row["sum"]
-        for row in whole.groupBy("application", "started_ms")
-        .agg({"participation": "sum"})
-        .withColumnRenamed("sum(participation)", "sum")
-        .collect()
-    ]
-    shutil.rmtree(out)
+        paths = measure_paths(str(folder), parts, seconds, run_all)
+    sums = [sum(part.participation for part in window.kinds) for window in paths.windows()]
+    shutil.rmtree(parts)
     return {
         "activities": activities,
         "windows": len(sums),
+        "blocks": len(paths.blocks),
         "activities_per_cpu_second": round(activities / watch.cpu),
         "seconds": round(watch.wall, 1),
         "cpu_seconds": round(watch.cpu, 1),
         "peak_rss_mb": round(watch.peak_mb),
         "each_sums_to_one": all(abs(one - 1) < 1e-9 for one in sums),
     }
-
-
-def one_process(folder: Path, seconds: float) -> dict[str, Any]:
-    """Of the same files without Spark, block by block in this process: what one core does."""
-    width = round(seconds * SECOND)
-    work = [block for of, groups in groups_below(str(folder)).items() for block in blocks_of(*of, groups, width)]
-    began = time.process_time()
-    for block in work:
-        parts_of_block(block, width)
-    took = time.process_time() - began
-    rows = sum(group.rows for groups in groups_below(str(folder)).values() for group in groups)
-    return {"activities_per_cpu_second": round(rows / took), "blocks": len(work)}
 
 
 def one_second(tries: int = 41) -> dict[str, Any]:
@@ -193,12 +176,12 @@ def figures(activities: int = 5_000_000, memory: str = "1g", cores: str = "*") -
         counts = {
             part: make_archive(base / part, many) for part, many in (("tenth", activities // 10), ("whole", activities))
         }
-        results["one_core"] = one_process(base / "tenth", 1.0)
+        results["tenth_in_this_process"] = measure(base / "tenth", counts["tenth"], 1.0)
         with Watch() as start, local_session(memory, cores) as spark:
             start.stop()
-            results["tenth"] = measure(spark, base / "tenth", counts["tenth"], 1.0)
-            results["whole"] = measure(spark, base / "whole", counts["whole"], 1.0)
-            results["whole_by_ten_seconds"] = measure(spark, base / "whole", counts["whole"], 10.0)
+            results["tenth"] = measure(base / "tenth", counts["tenth"], 1.0, run_on(spark))
+            results["whole"] = measure(base / "whole", counts["whole"], 1.0, run_on(spark))
+            results["whole_by_ten_seconds"] = measure(base / "whole", counts["whole"], 10.0, run_on(spark))
     finally:
         shutil.rmtree(base, ignore_errors=True)
     return {

@@ -1,4 +1,4 @@
-"""One Spark for all tests here, and one reading of the recorded logs."""
+"""One Spark for all tests here, and the text of the recorded logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from record import LOGS
 
-from autotrascale.analyze.archive.pipeline import Archive, read
 from autotrascale.execute.spark.controller.local_session import local_session
 
 
@@ -18,12 +17,6 @@ from autotrascale.execute.spark.controller.local_session import local_session
 def spark() -> Iterator[SparkSession]:
     with local_session(cores="2") as session:
         yield session
-
-
-@pytest.fixture(scope="session")
-def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Archive:
-    """All recorded logs, read together."""
-    return read(spark, [str(LOGS)], str(tmp_path_factory.mktemp("recorded")))
 
 
 @pytest.fixture(scope="session")

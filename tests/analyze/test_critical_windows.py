@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from log_reading import read_lines
 
 from autotrascale.analyze.critical.edges import make_edges
 from autotrascale.analyze.critical.gaps import fill_gaps
@@ -16,13 +16,8 @@ from autotrascale.analyze.critical.spark_trace import read_batches, trace_batche
 from autotrascale.analyze.live.critical_windows import CriticalWindows
 from autotrascale.domain.critical_path_report import CriticalPathReport
 from autotrascale.monitor.eventlog.follower import Follower
-from autotrascale.monitor.eventlog.lines import Text, blocks
-from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
-LOG = Path(__file__).parent / "logs" / "marked"
-LINES = [
-    line for piece in pieces(find_files([str(LOG)])[0]) for line in chain.from_iterable(blocks(Text(piece), piece))
-]
+LINES = read_lines(Path(__file__).parent / "logs" / "marked")
 
 
 def whole(seconds: float) -> list[CriticalPathReport]:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.archive.use import applications
 from autotrascale.analyze.executor_conf import ExecutorConf, explain_loss, parse_megabytes
 from autotrascale.analyze.executor_usage import (
     MB,
@@ -21,6 +20,7 @@ from autotrascale.analyze.executor_usage import (
     Use,
     measure_executor_window,
 )
+from autotrascale.analyze.executor_windows import read_executor_windows
 from autotrascale.analyze.live.application import FollowedApplication
 from autotrascale.domain.executor_window import ExecutorSizes, ExecutorWindow
 from autotrascale.monitor.eventlog import events
@@ -31,7 +31,7 @@ CONF = {"spark.executor.memory": "1g", "spark.executor.memoryOverhead": "512m"}
 
 
 def measured(log: ExecutorLog, folder: Path, seconds: float = 10.0) -> list[ExecutorWindow]:
-    found, damages = applications([str(log.write(folder))], seconds)
+    found, damages = read_executor_windows([str(log.write(folder))], seconds)
     assert damages == []
     return list(found[0].windows) if found else []
 
@@ -111,7 +111,7 @@ def test_a_log_that_is_followed_is_measured_as_its_archive(tmp_path: Path) -> No
     application = FollowedApplication(Follower(tmp_path, "app-1", consume=False))
     application.poll()
     live = list(application.use.windows(10.0, ended=True))
-    (archive,), _ = applications([str(folder)], 10.0)
+    (archive,), _ = read_executor_windows([str(folder)], 10.0)
     assert live == list(archive.windows)
     assert len(live) == 4
 
@@ -167,13 +167,13 @@ def test_a_batch_that_lasts_makes_its_window_long(tmp_path: Path) -> None:
     ],
 )
 def test_why_an_executor_went(said: str, why: str, tmp_path: Path) -> None:
-    assert explain_loss("0", said).why == why
+    assert explain_loss("0", said).reason == why
     log = a_log()
     log.came(20_500, "1", cores=2)
     log.lines[-1], log.lines[20] = log.lines[20], log.lines[-1]  # somewhere in the middle
     log.went(40_500, said, "1")
     log.task(41_000)
-    assert [each.why for window in measured(log, tmp_path) for each in window.lost] == [why]
+    assert [each.reason for window in measured(log, tmp_path) for each in window.lost] == [why]
 
 
 def test_tasks_that_failed_for_want_of_heap_are_counted(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from gathering import windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_reading import batches as read_batches
+from log_reading import measure_text
 from making import Batch, Log
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -22,22 +23,17 @@ from streams import shape, stream
 
 from autotrascale import mark
 from autotrascale.analyze import metrics
-from autotrascale.analyze.archive.measuring import snapshot_of
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.joiner import Joiner
 from autotrascale.analyze.live.application import FollowedApplication
 from autotrascale.analyze.unmarked_query import OPERATOR, RunningExecutor, measure_stages, take_query_snapshot
-from autotrascale.domain.topology import Topology
-from autotrascale.monitor.eventlog.decoding import decode_line
 from autotrascale.monitor.eventlog.follower import Follower
 
 P_MAX = 16
 
 
 def batches(lines: list[str]) -> list[BatchFact]:
-    joiner = Joiner(every_stage=True)
-    events = [event for line in lines if (event := decode_line(line.encode())) is not None]
-    return [fact for event in events for fact in joiner.take(event) if isinstance(fact, BatchFact)]
+    return read_batches(lines, Joiner(every_stage=True))
 
 
 def followed(folder: Path, lines: list[str]) -> FollowedApplication:
@@ -100,24 +96,20 @@ def test_live_and_in_an_archive_stages_without_marks_say_the_same(seed: int) -> 
         chosen = chance.choice([at for at in range(2) if queues[at]])
         log.batch(named(unmarked(queues[chosen].pop(0)), marks[chosen]))
     with TemporaryDirectory() as folder:
-        gathered = windows(log.text(), Path(folder))
+        archive = measure_text(log.text(), Path(folder), P_MAX)
     live = batches(log.lines)
     if version >= (4, 0):  # before, which stage ran which part may be in doubt
         for batch in live:
             here = marks[int(batch.run[-1])]
             found = [stage.operator for stage in sorted(batch.stages, key=lambda stage: stage.stage)]
             assert {at for at, name in enumerate(found) if name == f"n{at}"} == here & set(range(len(found)))
-    for run, window in gathered.items():
-        archived = snapshot_of(window, P_MAX)
+    for run, one in archive.items():
         mine = [batch for batch in live if batch.run == run]
-        declared = {each["name"]: each for each in window["operators"]}
-        assert declared.keys() == {stage.operator for batch in mine for stage in batch.stages}
-        if archived is None:
-            continue
-        topology = Topology({name: metrics_.operator for name, metrics_ in archived.operators.items()})
+        topology = one.snapshot.topology
+        assert set(topology) == {stage.operator for batch in mine for stage in batch.stages}
         rates = metrics.measure_source_rates(topology, mine, marked=False)
         assert rates is not None
-        assert metrics.take_snapshot(f"job-{run}", topology, P_MAX, rates, mine, marked=False) == archived
+        assert metrics.take_snapshot(f"job-{run}", topology, P_MAX, rates, mine, marked=False) == one.snapshot
 
 
 def stream_of(count: int, run: str) -> list[Batch]:

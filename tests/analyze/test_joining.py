@@ -6,15 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gathering import batches, facts
+from log_reading import batches, facts
 from making import Batch, Log, Stage, Task
 
 from autotrascale.analyze import metrics
-from autotrascale.analyze.facts import BatchFact, BatchStarted
+from autotrascale.analyze.facts import BatchFact, BatchStarted, QueryRunEnded
 from autotrascale.analyze.joiner import Joiner
 from autotrascale.analyze.live.query_run import QueryWatch
 from autotrascale.execute.spark.jobs.wordcount import WordCount
 from autotrascale.monitor.eventlog.decoding import decode_line
+from autotrascale.monitor.eventlog.events import QueryProgress
 from autotrascale.monitor.eventlog.follower import Follower
 
 LOG = Path(__file__).parent / "data" / "wordcount-events.jsonl"
@@ -39,12 +40,90 @@ def test_a_log_becomes_batches_with_their_stages_and_tasks(recorded: list[BatchF
         assert batch.marks["flatmap"].count == 3 * batch.marks["source"].count
 
 
-def test_a_batch_is_told_of_when_it_starts_and_the_joiner_forgets_it_when_it_is_done() -> None:
+def open_parts(joiner: Joiner) -> dict[str, object]:
+    """Return what the joiner holds of batches that are not over."""
+    held = ("_plans", "_counters", "_batches", "_owners", "_characters", "_tasks")
+    return {name: value for name, value in vars(joiner).items() if name in held and value}
+
+
+def test_a_batch_is_reported_when_it_starts_and_forgotten_when_it_is_over() -> None:
     joiner = Joiner()
-    told = [fact for line in LINES if (event := decode_line(line)) for fact in joiner.take(event)]
-    assert [type(fact).__name__ for fact in told] == ["BatchStarted", "BatchFact"] * 3 + ["QueryEnded"]
-    of_batches = {name: value for name, value in vars(joiner).items() if name != "_stays"}  # executors stay on
-    assert not any(of_batches.values())
+    kinds = [type(fact) for fact in facts(LINES, joiner)]
+    assert kinds == [BatchStarted, BatchFact] * 3 + [QueryRunEnded]
+    assert open_parts(joiner) == {}
+
+
+def query(log: Log, execution: int | None, job: int) -> None:
+    """A job of a query that is no stream: one stage of one task."""
+    properties = {} if execution is None else {"Properties": {"spark.sql.execution.id": str(execution)}}
+    stage = {"Stage ID": job, "Stage Name": "collect at app.py:7", "RDD Info": [], "Parent IDs": []}
+    log._add("SparkListenerJobStart", {"Job ID": job, "Submission Time": 1, "Stage Infos": [stage], **properties})
+    log._task(job, Task(0, 10 + job, taken=5))
+    done = {"Stage ID": job, "Number of Tasks": 1, "Submission Time": 100 * job, "Completion Time": 100 * job + 50}
+    log._add("SparkListenerStageCompleted", {"Stage Info": done})
+
+
+def ended(log: Log, **numbers: int) -> None:
+    name = "SparkListenerJobEnd" if "Job ID" in numbers else f"{SQL}SparkListenerSQLExecutionEnd"
+    log._add(name, numbers)
+
+
+SQL = "org.apache.spark.sql.execution.ui."
+
+
+def test_queries_that_are_no_streams_are_reported_when_they_end_or_the_log_does() -> None:
+    log, joiner = Log(), Joiner(every_stage=True, batch_queries=True)
+    query(log, 3, 1)
+    query(log, 3, 2)
+    query(log, None, 5)
+    ended(log, **{"Job ID": 5})
+    ended(log, executionId=3)
+    query(log, 9, 7)
+    found = batches(log.lines, joiner)
+    assert [(each.batch, each.started_ms, each.seconds, len(each.tasks)) for each in found] == [
+        (-6, 500, 0.05, 1),
+        (3, 100, 0.15, 2),
+    ]
+    assert {each.input_records for each in found} == {None}
+    assert [fact.batch for fact in joiner.finish() if isinstance(fact, BatchFact)] == [9]
+    assert open_parts(joiner) == {}
+
+
+def test_in_a_log_with_streams_other_queries_do_not_count() -> None:
+    log, joiner = Log(), Joiner(every_stage=True, batch_queries=True)
+    query(log, 300, 100)
+    log.batch(Batch("r", 0, 900, 1.0, (Stage("source", (Task(0, 100),), 1000, 1100),), {"source": (10,)}, (10,)))
+    query(log, 301, 101)
+    assert [each.run for each in batches(log.lines, joiner)] == ["r"]
+    assert joiner.has_streams
+    assert list(joiner.finish()) == []
+    assert open_parts(joiner) == {}
+
+
+def test_records_from_outside_the_log_report_a_batch_when_the_next_one_begins() -> None:
+    log = Log()
+    for number in range(3):
+        stages = (Stage("source", (Task(0, 100 + number),), 1000, 1100),)
+        log.batch(Batch("r", number, 900 + 1000 * number, 1.0, stages, {"source": (10,)}, (10,)))
+    reports = {
+        (event.progress.runId, event.progress.batchId): event.progress
+        for line in log.lines
+        if isinstance(event := decode_line(line.encode()), QueryProgress)
+    }
+    joiner = Joiner(reports=reports)
+    without = [line for line in log.lines if "QueryProgressEvent" not in line]
+    early = batches(without, joiner)
+    assert [each.batch for each in early] == [0, 1]
+    assert [*early, *(fact for fact in joiner.finish())] == batches(log.lines)
+
+
+def test_the_oldest_batch_is_given_up_for_too_many_open_tasks() -> None:
+    log, joiner = Log(), Joiner(every_stage=True, batch_queries=True, most_tasks=1)
+    for number in range(3):
+        query(log, number, number)
+    assert batches(log.lines, joiner) == []
+    assert joiner.given_up == 2
+    assert [fact.batch for fact in joiner.finish() if isinstance(fact, BatchFact)] == [2]
 
 
 def test_counts_are_those_of_the_marks_and_instances_sum_to_them(recorded: list[BatchFact]) -> None:

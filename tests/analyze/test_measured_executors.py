@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.unmarked_query import (
@@ -90,7 +91,7 @@ def test_the_load_is_the_executor_seconds_for_each_second_of_input(seed: int, ex
 @given(seeds, st.integers(1, 6))
 def test_twice_the_useful_time_is_twice_the_load(seed: int, executors: int) -> None:
     batches = drawn(random.Random(seed), executors)
-    twice = with_tasks(batches, lambda task: replace(task, useful_ms=2 * task.useful_ms))
+    twice = with_tasks(batches, lambda task: structs.replace(task, useful_ms=2 * task.useful_ms))
     assert load(shot(twice, executors)) == pytest.approx(2 * load(shot(batches, executors)))
 
 
@@ -98,7 +99,9 @@ def test_twice_the_useful_time_is_twice_the_load(seed: int, executors: int) -> N
 def test_who_ran_which_task_is_the_schedulers_doing(seed: int, executors: int, dealt: int) -> None:
     chance = random.Random(seed)
     batches = drawn(chance, executors)
-    other = with_tasks(batches, lambda task: replace(task, executor=str(chance.randrange(min(dealt, executors)))))
+    other = with_tasks(
+        batches, lambda task: structs.replace(task, executor=str(chance.randrange(min(dealt, executors))))
+    )
     before, after = sized(shot(batches, executors)), sized(shot(other, executors))
     assert after.load[0] == pytest.approx(before.load[0])
     assert after.capacity[0] == pytest.approx(before.capacity[0])
@@ -133,7 +136,7 @@ def test_cores_are_shared_by_the_executors_that_have_them(seed: int, executors: 
 
 @given(seeds, st.integers(1, 6))
 def test_work_that_is_spread_evenly_is_divided_whoever_does_it(seed: int, executors: int) -> None:
-    even = with_tasks(drawn(random.Random(seed), executors), lambda task: replace(task, useful_ms=100))
+    even = with_tasks(drawn(random.Random(seed), executors), lambda task: structs.replace(task, useful_ms=100))
     assert shot(even, executors).operators[OPERATOR].undivided == pytest.approx(0.0, abs=1e-9)
 
 
@@ -181,7 +184,7 @@ def test_of_a_share_of_the_executors_there_are_sums_alone() -> None:
 
 def test_what_was_not_measured_is_left_out() -> None:
     batches = drawn(random.Random(7), 1)
-    timeless = with_tasks(batches, lambda task: replace(task, useful_ms=None))
+    timeless = with_tasks(batches, lambda task: structs.replace(task, useful_ms=None))
     metrics = shot(timeless, 1).operators[OPERATOR].total
     assert (metrics.records_in, metrics.useful_seconds, metrics.gc_seconds) == (None, None, None)
     assert sized(shot(timeless, 1)).unmeasured == (f"useful_seconds of {OPERATOR}",)
@@ -274,9 +277,9 @@ def test_records_of_stages_are_those_that_their_tasks_saw(seed: int, batches: in
         assert enrich.true_rate == pytest.approx(sums[0] / (0.1 * width))
     silent = measure_stages([replace(batch, output_records=None) for batch in window])
     assert silent[1].records_out is None
-    wrote = measure_stages(with_tasks(window, lambda task: replace(task, written=7)))
+    wrote = measure_stages(with_tasks(window, lambda task: structs.replace(task, written=7)))
     assert [stage.records_out for stage in wrote] == pytest.approx([sums[1] + 7 * width, 7 * width])
-    untold = measure_stages(with_tasks(window, lambda task: replace(task, sent=None, read=None)))
+    untold = measure_stages(with_tasks(window, lambda task: structs.replace(task, sent=None, read=None)))
     assert untold[0].records_in is untold[0].records_out is None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from autotrascale.analyze import metrics
 from autotrascale.analyze.facts import BatchFact, MarkFact, StageFact, TaskFact
@@ -88,7 +89,7 @@ def test_without_arrival_times_latency_and_backlog_are_unknown() -> None:
 def test_rows_that_spark_combines_before_a_shuffle_are_no_ones_rate() -> None:
     """The map's tasks wrote 10 combined rows, its mark counted 1000: the mark is right, the tasks say who did it."""
     combined = [
-        replace(b, tasks=tuple(replace(task, sent=(task.sent or 0) // 100) for task in b.tasks)) for b in STEADY
+        replace(b, tasks=tuple(structs.replace(task, sent=(task.sent or 0) // 100) for task in b.tasks)) for b in STEADY
     ]
     total = metrics.take_snapshot("job", CHAIN, 8, {"source": 500.0}, combined).operators["map"].total
     assert total.records_out == pytest.approx(6000.0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autotrascale.analyze import metrics, queues
 from autotrascale.analyze.facts import BatchFact, MarkFact, StageFact, TaskFact
-from autotrascale.analyze.task_facts import make_task_facts
+from autotrascale.analyze.task_facts import make_task_fact
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
@@ -27,7 +27,7 @@ from autotrascale.monitor.eventlog.events import (
     OutputMetrics,
     TaskEndReason,
 )
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 
 CHAIN = Topology.chain("source", "map", "count", "sink")
 STAGE_MS = {"source": 100, "map": 500, "count": 200, "sink": 100}
@@ -198,12 +198,12 @@ def test_triggers_stand_in_for_arrival_times_and_sole_sources_for_marks() -> Non
 
 def tasks_of(times: Sequence[tuple[int, int]]) -> list[TaskFact]:
     """(records, useful ms) of each, from the events of their ends."""
-    ends = []
+    facts = []
     for index, (records, ms) in enumerate(times):
         blocks = (FullShuffleRead(0, records), FullShuffleWrite(0), InputMetrics(0), OutputMetrics(0))
         did = FullTaskMetrics(ms, 0, 0, 0, *blocks, 0, 0)
-        ends.append(FullTaskEnd(1, TaskEndReason("Success"), FullTaskInfo(index), did))
-    return make_task_facts(ends)
+        facts.append(make_task_fact(FullTaskEnd(1, TaskEndReason("Success"), FullTaskInfo(index), did), did))
+    return facts
 
 
 def stages_of(tasks: Sequence[TaskFact]) -> list[StageFact]:

@@ -6,13 +6,14 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from drawn_batches import drawn_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_reading import read_lines
 
 from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind
 from autotrascale.analyze.critical.driver_phases import DRIVER
@@ -22,8 +23,6 @@ from autotrascale.analyze.critical.participation_table import measure_windows
 from autotrascale.analyze.critical.spark_trace import read_batches, trace_batch, trace_batches
 from autotrascale.analyze.critical.task_phases import split_task
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.monitor.eventlog.lines import Text, blocks
-from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
 LOGS = Path(__file__).parent / "logs"
 CLOSE = 1e-6 * 1e3  # ms: what is lost in adding up times of day
@@ -32,8 +31,7 @@ Vertex = tuple[str, float]
 
 
 def recorded(log: str) -> list[BatchFact]:
-    read = pieces(find_files([str(LOGS / log)])[0])
-    return list(read_batches(line for piece in read for line in chain.from_iterable(blocks(Text(piece), piece))))
+    return list(read_batches(read_lines(LOGS / log)))
 
 
 @pytest.fixture(scope="module", params=["marked", "filters", "plain"])

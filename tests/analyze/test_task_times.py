@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autotrascale.analyze.critical.activities import Kind
 from autotrascale.analyze.critical.spark_trace import trace_batch
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact, TaskTimes
-from autotrascale.analyze.task_facts import make_task_facts
+from autotrascale.analyze.task_facts import make_task_fact
 from autotrascale.analyze.task_times import (
     PYTHON_CODE,
     PYTHON_RUN,
@@ -75,8 +75,8 @@ def test_a_task_that_ends_before_it_begins_or_at_no_time_has_none(info: dict[str
     else:
         event = end([], **info)
     assert times(event) is None
-    (fact,) = make_task_facts([event])
-    assert fact.times is None
+    assert event.metrics is not None
+    assert make_task_fact(event, event.metrics).times is None
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,26 @@
-"""What a task did, against plain Python, number by number."""
+"""The fact of a task against the formulas, number by number."""
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.task_facts import NUMBERS, SQUARE, measure_tasks, none_if_unknown
-from autotrascale.monitor.eventlog.events import UNKNOWN
+from autotrascale.analyze.task_facts import SQUARE, make_task_fact, none_if_unknown
+from autotrascale.monitor.eventlog.events import (
+    UNKNOWN,
+    InputMetrics,
+    OutputMetrics,
+    ShuffleRead,
+    ShuffleWrite,
+    TaskEnd,
+    TaskEndReason,
+    TaskInfo,
+    TaskMetrics,
+)
 
 times = st.one_of(st.integers(0, 10**7), st.just(UNKNOWN))
 counts = st.one_of(st.integers(0, 10**9), st.just(UNKNOWN))
-rows = st.lists(st.tuples(*[times] * 5, *[counts] * 4), min_size=1, max_size=30)
+rows = st.tuples(*[times] * 5, *[counts] * 4)
 
 
 def total(*numbers: int | None) -> int | None:
@@ -38,14 +47,18 @@ def plain(row: tuple[int, ...]) -> dict[str, int | None]:
         "written": written,
         "served_ms": served,
         "served_squares": squares,
+        "slot_ms": busy,
     }
 
 
 @given(rows)
-def test_what_is_not_known_makes_unknown_what_it_is_a_part_of_and_nothing_else(table: list[tuple[int, ...]]) -> None:
-    columns = measure_tasks(dict(zip(NUMBERS, np.array(table, dtype=np.int64).T, strict=True)))
-    found = [
-        {name: none_if_unknown(int(number)) for name, number in zip(columns, row, strict=True)}
-        for row in zip(*columns.values(), strict=True)
-    ]
-    assert found == [plain(row) for row in table]
+def test_an_unknown_number_makes_unknown_whatever_contains_it_and_nothing_else(row: tuple[int, ...]) -> None:
+    fact = make_task_fact(TaskEnd(1, TaskEndReason("Success"), TaskInfo(2)), metrics_of(row))
+    assert (fact.stage, fact.index) == (1, 2)
+    assert {name: getattr(fact, name) for name in plain(row)} == plain(row)
+
+
+def metrics_of(row: tuple[int, ...]) -> TaskMetrics:
+    run, deserialise, serialise, wait, gc, shuffled, taken, sent, written = row
+    blocks = ShuffleRead(wait, shuffled), ShuffleWrite(sent), InputMetrics(taken), OutputMetrics(written)
+    return TaskMetrics(run, deserialise, serialise, gc, *blocks)

@@ -7,16 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as fn
+from log_reading import batches as read_batches
+from log_reading import measure, read_lines
 
-from autotrascale.analyze.archive.pipeline import read
-from autotrascale.analyze.archive.snapshots import measured
+from autotrascale.analyze import metrics
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.joiner import Joiner
 from autotrascale.analyze.metrics import WindowFacts
 from autotrascale.analyze.stability import StabilityRules
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.spark.common.spark_settings import SparkSettings, SparkTimeouts
 from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.monitor.eventlog.decoding import decode_line
+from autotrascale.monitor.eventlog.events import QueryProgress
 
 
 def trial(folder: Path) -> tuple[Snapshot, WindowFacts]:
@@ -40,14 +43,12 @@ def trial(folder: Path) -> tuple[Snapshot, WindowFacts]:
         return told.snapshot, engine.window
 
 
-def window_of(batches: list[Row], facts: WindowFacts) -> list[Row]:
-    """The consecutive batches that the trial was measured by."""
+def window_of(batches: list[BatchFact], facts: WindowFacts) -> list[BatchFact]:
+    """Return the consecutive batches that the trial was measured by."""
     for first in range(len(batches) - facts.batches + 1):
         taken = batches[first : first + facts.batches]
-        ended = taken[-1]["started_ms"] + taken[-1]["seconds"] * 1000
-        seconds = (ended - taken[0]["started_ms"]) / 1000
-        records = sum(batch["input_records"] for batch in taken)
-        if len({batch["run"] for batch in taken}) == 1 and (seconds, records) == (
+        records = sum(batch.input_records or 0 for batch in taken)
+        if len({batch.run for batch in taken}) == 1 and (metrics.measure_window_seconds(taken), records) == (
             pytest.approx(facts.seconds),
             facts.records,
         ):
@@ -56,16 +57,22 @@ def window_of(batches: list[Row], facts: WindowFacts) -> list[Row]:
 
 
 @pytest.mark.spark
-def test_the_log_of_a_trial_gives_the_snapshot_of_the_trial(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_log_of_a_trial_gives_the_snapshot_of_the_trial(tmp_path: Path) -> None:
     expected, facts = trial(tmp_path)
-    archive = read(spark, [str(tmp_path / "kept")], str(tmp_path / "work"))
-    taken = window_of(archive.batches.orderBy("run", "started_ms").collect(), facts)
-    run, first, last = taken[0]["run"], taken[0]["batch"], taken[-1]["batch"]
-    inside = archive.batches.where((fn.col("run") == run) & fn.col("batch").between(first, last))
-    (one,) = measured(replace(archive, batches=inside).windows(None))
-    found = one.snapshot
-    assert archive.damages == ()
-    assert plain(found) == plain(expected)
+    log = tmp_path / "kept"
+    batches = [batch for batch in read_batches(read_lines(log), Joiner(every_stage=True)) if batch.stages]
+    taken = window_of(batches, facts)
+    lines = [line for line in read_lines(log) if b"QueryProgressEvent" not in line or is_one_of(taken, line)]
+    (tmp_path / "window").write_bytes(b"".join(lines))
+    (one,) = measure(tmp_path / "window", tmp_path / "measured").snapshots()
+    assert plain(one.snapshot) == plain(expected)
+
+
+def is_one_of(taken: list[BatchFact], line: bytes) -> bool:
+    event = decode_line(line)
+    assert isinstance(event, QueryProgress)
+    batch = event.progress.runId, event.progress.batchId
+    return batch in {(each.run, each.batch) for each in taken}
 
 
 def plain(snapshot: Snapshot) -> Snapshot:

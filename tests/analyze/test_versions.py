@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
-from gathering import Row, batches, staged, windows
+from log_reading import archived_batches, batches, measure, measure_text
 from making import VERSIONS, Batch, Log, Stage, Task, Version
-from pyspark.sql import SparkSession
 
-from autotrascale.analyze.archive.measuring import snapshot_of
-from autotrascale.analyze.archive.pipeline import read
-from autotrascale.analyze.archive.snapshots import measured, unmeasured
+from autotrascale.analyze.archive.windows import OperatorsSeen
 from autotrascale.analyze.facts import BatchFact, StateFact
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.monitor.eventlog.versions import DIFFERENCES
+from autotrascale.domain.topology import Topology
 
 SOURCE = (Task(0, 100, 10, 2, gc=3, cpu=70_000_000, taken=40, sent=80), Task(1, 300, 10, 0, gc=5, taken=60, sent=120))
 COUNT = (
@@ -41,39 +39,43 @@ def log_of(version: Version) -> Log:
     return log
 
 
-def window_of(version: Version, folder: Path) -> Row:
-    (window,) = windows(log_of(version).text(), folder).values()
-    return window
+def read(version: Version) -> list[BatchFact]:
+    return archived_batches(log_of(version).lines)
 
 
 def seen(version: Version, folder: Path) -> Snapshot:
-    snapshot = snapshot_of(window_of(version, folder), 8)
-    assert snapshot is not None
-    return snapshot
+    (one,) = measure_text(log_of(version).text(), folder, 8).values()
+    return one.snapshot
+
+
+def operators_of(batches: list[BatchFact]) -> Topology:
+    seen = OperatorsSeen()
+    for batch in batches:
+        seen.add(batch)
+    return seen.topology()
 
 
 @every_version
 def test_no_line_is_taken_for_damage(version: Version, tmp_path: Path) -> None:
-    tables, report = staged(log_of(version).text(), tmp_path)
-    assert report.bad == 0
-    assert [row["said"] for row in tables["applications"]] == ["shop"]
-    assert (len(tables["completed"]), len(tables["jobs"]), len(tables["tasks"])) == (4, 2, 8)
+    (tmp_path / "log").write_text(log_of(version).text())
+    archive = measure(tmp_path / "log", tmp_path / "measured")
+    assert archive.damages == ()
+    assert archive.jobs == ["shop"]
+    batches = read(version)
+    assert [(len(batch.stages), len(batch.tasks)) for batch in batches] == [(2, 4), (2, 4)]
 
 
 @every_version
-def test_times_of_tasks_are_exact_in_every_version(version: Version, tmp_path: Path) -> None:
-    tables, _ = staged(log_of(version).text(), tmp_path)
-    found = [
-        tuple(row[name] for name in ("useful_ms", "deserialise_ms", "wait_ms", "gc_ms")) for row in tables["tasks"]
-    ]
-    assert found[:4] == [(112, 10, 0, 3), (310, 10, 0, 5), (200, 4, 5, 7), (89, 4, 15, 1)]
+def test_times_of_tasks_are_exact_in_every_version(version: Version) -> None:
+    tasks = read(version)[0].tasks
+    found = [(task.useful_ms, task.deserialise_ms, task.wait_ms, task.gc_ms) for task in tasks]
+    assert found == [(112, 10, 0, 3), (310, 10, 0, 5), (200, 4, 5, 7), (89, 4, 15, 1)]
 
 
 @every_version
-def test_records_are_exact_since_they_are_counted_and_unknown_before(version: Version, tmp_path: Path) -> None:
-    """Until 1.6 a task had no block for what it did not do, which is a zero in every version."""
-    tables, _ = staged(log_of(version).text(), tmp_path)
-    found = [tuple(row[name] for name in ("read", "sent", "written")) for row in tables["tasks"]][:4]
+def test_records_are_exact_since_they_are_counted_and_unknown_before(version: Version) -> None:
+    """Until 1.6 a task had no block of metrics for work that it did not do: a zero in every version."""
+    found = [(task.read, task.sent, task.written) for task in read(version)[0].tasks]
     if version >= (1, 3):
         assert found == [(40, 80, 0), (60, 120, 0), (150, 0, 8), (50, 0, 2)]
     else:
@@ -81,22 +83,28 @@ def test_records_are_exact_since_they_are_counted_and_unknown_before(version: Ve
 
 
 def test_without_counts_there_is_no_rate_and_so_no_snapshot(tmp_path: Path) -> None:
-    assert snapshot_of(window_of((1, 2), tmp_path)) is None
+    (tmp_path / "log").write_text(log_of((1, 2)).text())
+    archive = measure(tmp_path / "log", tmp_path / "measured")
+    assert archive.unmeasured == {"shop": 1}
+    assert list(archive.snapshots()) == archive.newest() == []
+    archive.write(str(tmp_path / "out"))
+    (row,) = ds.dataset(tmp_path / "out" / "snapshots", partitioning="hive").to_table().to_pylist()
+    assert (row["job"], row["snapshot"]) == ("shop", None)
 
 
 @every_version
-def test_operators_are_as_good_as_the_version_names_them(version: Version, tmp_path: Path) -> None:
-    window = window_of(version, tmp_path)
-    operators = [(each["name"], each["upstream"], each["stateful"]) for each in window["operators"]]
+def test_operators_are_as_good_as_the_version_names_them(version: Version) -> None:
+    batches = read(version)
+    operators = [(name, each.upstream, each.stateful) for name, each in operators_of(batches).operators.items()]
     if version >= (3, 0):
-        expected: list[Any] = [("source", [], False), ("count", ["source"], True)]
+        expected: list[Any] = [("source", (), False), ("count", ("source",), True)]
     elif version >= (1, 4):
         second = "keep state"
-        expected = [("read a stream", [], False), (second, ["read a stream"] if version >= (1, 5) else [], True)]
+        expected = [("read a stream", (), False), (second, ("read a stream",) if version >= (1, 5) else (), True)]
     else:
-        expected = [("step0", [], False), ("step1", [], True)]
+        expected = [("step0", (), False), ("step1", (), True)]
     assert operators == expected
-    assert window["marked"] == (version >= (3, 0))
+    assert [batch.marked for batch in batches] == [version >= (3, 0)] * 2
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:], ids=IDS[1:])
@@ -119,12 +127,11 @@ def test_a_snapshot_has_what_is_known_and_nothing_else(version: Version, tmp_pat
         }
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=IDS)
-def test_a_stream_has_its_batches_since_jobs_say_which(version: Version, tmp_path: Path) -> None:
-    window = window_of(version, tmp_path)
-    assert (window["run"] == "r") == (version >= (2, 2))
-    expected = 100 if version >= (2, 2) else None
-    assert [batch["input_records"] for batch in window["batches"]] == [expected] * 2
+@every_version
+def test_a_stream_has_its_batches_since_jobs_say_which(version: Version) -> None:
+    batches = read(version)
+    assert {batch.run == "r" for batch in batches} == {version >= (2, 2)}
+    assert [batch.input_records for batch in batches] == [100 if version >= (2, 2) else None] * 2
 
 
 def live(version: Version) -> list[BatchFact]:
@@ -139,34 +146,3 @@ def test_state_and_cpu_of_a_live_job(version: Version) -> None:
     if version >= (3, 0):
         assert [task.cpu_ns for task in first.tasks] == [77_000_000, 0, 99_000_000, 0]
         assert [task.slot_ms for task in first.tasks] == [112, 310, 205, 104]
-
-
-def test_every_difference_is_told_of_in_the_documentation() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "event-logs.md").read_text()
-    for difference in DIFFERENCES:
-        major, minor = difference.since
-        assert f"| {major}.{minor} | {difference.event} | {difference.field} | {difference.without} |" in text
-    assert list(DIFFERENCES) == sorted(DIFFERENCES, key=lambda each: each.since)
-
-
-@pytest.mark.spark
-def test_logs_of_all_versions_together_through_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """One archive of them all gives what each gives alone, and says how many windows have no snapshot."""
-    logs, expected = tmp_path / "logs", {}
-    logs.mkdir()
-    for version, name in zip(VERSIONS, IDS, strict=True):
-        text = log_of(version).text().replace('"shop"', f'"shop-{name}"')
-        text = text.replace('"runId":"r"', f'"runId":"r-{name}"').replace('Group.id":"r"', f'Group.id":"r-{name}"')
-        text = text.replace("runId = r<", f"runId = r-{name}<")
-        (logs / f"app-{name}").write_text(text)
-        (tmp_path / name).mkdir()
-        (window,) = windows(text, tmp_path / name).values()
-        expected[f"shop-{name}"] = snapshot_of({**window, "job": f"shop-{name}"}, 8)
-    archive = read(spark, [str(logs)], str(tmp_path / "work"))
-    table = archive.windows(None, p_max=8)
-    assert archive.damages == ()
-    assert unmeasured(table) == {"shop-1.2": 1}
-    assert {one.snapshot.job: one.snapshot for one in measured(table)} | {"shop-1.2": None} == expected
-    archive.write(table, str(tmp_path / "out"))
-    kept = spark.read.parquet(f"{tmp_path}/out/snapshots").where("snapshot is null").collect()
-    assert [row["job"] for row in kept] == ["shop-1.2"]

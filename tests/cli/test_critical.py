@@ -1,19 +1,17 @@
 """`autotrascale critical`: what it refuses before anything is started, and what the guide shows of it. What it tells on
-Spark: `tests/analyze/critical/test_told.py`."""
+recorded logs: `test_critical_archive.py`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.service.command import complaint, run
 
-from autotrascale.analyze.critical.archive import blocks_of, groups_below, parts_of_block
-from autotrascale.analyze.critical.participation_table import read_participations
-from autotrascale.analyze.critical.staging import Files, stage_log
-from autotrascale.domain.critical_path_report import average_reports
-from autotrascale.monitor.eventlog.log_files import find_files
+from autotrascale.analyze.critical.edge_files import write_edges
+from autotrascale.analyze.critical.measured_paths import measure_paths
+from autotrascale.monitor.eventlog.log_files import find_logs
 from autotrascale.views.critical_path_text import explain_participation
+from tests.cli.command import complaint, run
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 PLAIN = str(next(LOGS.glob("plain/*.zstd")))
@@ -32,7 +30,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["/no/such/log"], "/no/such/log: does not exist; give an event log's file"),
         (["nobody"], "LOG|JOB: is no file, no folder and no program that is kept (seen: 'nobody'); give the path of"),
         ([PLAIN, "--output", "file/below"], "--output: is no folder"),
-        ([PLAIN, "--driver-memory", "2x"], "--driver-memory: is no amount of memory (seen: '2x')"),
+        ([PLAIN, "--driver-memory", "2x"], "--driver-memory: is not an amount of memory (seen: '2x')"),
         ([PLAIN, "--metrics", "none.yaml"], "none.yaml: "),
     ],
 )
@@ -51,14 +49,8 @@ def test_a_window_that_is_no_length(window: str, capsys: pytest.CaptureFixture[s
 
 
 def test_what_the_guide_shows_is_what_it_says_of_that_log(tmp_path: Path) -> None:
-    """Without Spark, by the functions that Spark calls."""
-    files, _ = find_files([str(LOGS / "marked")])
-    with Files(str(tmp_path / "application=app"), 0) as written:
-        stage_log(files, written, [])
-    ((of, groups),) = groups_below(str(tmp_path)).items()
-    rows = [row for block in blocks_of(*of, groups, 10**7) for row in parts_of_block(block, 10**7).to_pylist()]
-    guide = (Path(__file__).parents[2] / "docs" / "critical.md").read_text(encoding="utf-8")
-    assert (
-        "".join(f"    {line}\n" for line in explain_participation(average_reports(list(read_participations(rows)))))
-        in guide
-    )
+    (log,), _ = find_logs([str(LOGS / "marked")])
+    write_edges(str(tmp_path / "edges"), log)
+    (report,) = measure_paths(str(tmp_path / "edges"), str(tmp_path / "parts"), 10.0).reports()
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "critical-path.md").read_text(encoding="utf-8")
+    assert "".join(f"    {line}\n" for line in explain_participation(report)) in guide

@@ -179,18 +179,15 @@ def measured(reader: str, folder: Path) -> dict[str, object]:
 
 
 def _archive(folder: Path) -> dict[str, object]:
-    """As one task of Spark's reads all pieces of all files."""
-    from autotrascale.analyze.archive.staging import Share, prepare, read_piece
-    from autotrascale.monitor.eventlog.damage import damages
-    from autotrascale.monitor.eventlog.log_files import find_files, pieces
+    from autotrascale.analyze.archive.measure_log import Measuring
+    from autotrascale.analyze.archive.measured_archive import measure_archive
+    from autotrascale.monitor.eventlog.log_files import find_logs
 
-    files, unread = find_files([str(folder)])
-    with tempfile.TemporaryDirectory() as staged:
-        prepare(staged)
-        with Share(staged, 0) as share:
-            reports = [read_piece(piece, share) for piece in pieces(files)]
-    broken = damages(reports, {file.number: file.uri for file in files})
-    return {"lines": sum(report.lines for report in reports), "said": [each.problem for each in (*unread, *broken)]}
+    logs, unread = find_logs([str(folder)])
+    with tempfile.TemporaryDirectory() as measured:
+        archive = measure_archive(logs, Measuring(measured))
+    damages = (*unread, *archive.damages)
+    return {"said": [each.problem for each in damages], "damaged": sum(each.lines or 0 for each in damages)}
 
 
 def _live(folder: Path) -> dict[str, object]:

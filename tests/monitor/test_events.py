@@ -19,8 +19,8 @@ from autotrascale.monitor.eventlog.events import (
     StageExecutorMetrics,
     TaskEnd,
 )
-from autotrascale.monitor.eventlog.lines import Text, blocks
-from autotrascale.monitor.eventlog.log_files import find_files, pieces
+from autotrascale.monitor.eventlog.lines import LogText, blocks
+from autotrascale.monitor.eventlog.log_files import find_files
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task End Reason": {"Reason": "x"}, "Task Info": {"Index": 1}}
@@ -42,8 +42,8 @@ def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() 
 
 def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
     seen = set()
-    for piece in pieces(find_files([str(LOGS)])[0]):
-        for line in chain.from_iterable(blocks(Text(piece), piece)):
+    for file in find_files([str(LOGS)])[0]:
+        for line in chain.from_iterable(blocks(LogText(file.uri))):
             if not line.startswith(events.TASK_END):
                 seen.add(type(decode_rare_event(line)))
     # Nothing of the machine it was recorded on is in it (`record.shear`), and memory is told of where somebody asks.
@@ -53,8 +53,8 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
 
 def test_a_task_says_the_same_without_what_lies_between() -> None:
     tasks = 0
-    for piece in pieces(find_files([str(LOGS)])[0]):
-        for line in chain.from_iterable(blocks(Text(piece), piece)):
+    for file in find_files([str(LOGS)])[0]:
+        for line in chain.from_iterable(blocks(LogText(file.uri))):
             if line.startswith(events.TASK_END):
                 tasks += b',"Accumulables":[' in line
                 lean = decode_brief_task(line)

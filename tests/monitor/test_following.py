@@ -11,7 +11,7 @@ def job(number: int) -> bytes:
 
 
 def numbers(follower: Follower) -> list[int]:
-    return [event.job for event in follower.events() if isinstance(event, events.JobStart)]
+    return list(follower.read(lambda event: [event.job] if isinstance(event, events.JobStart) else []))
 
 
 def test_a_log_is_followed_while_it_grows_and_from_file_to_file(tmp_path: Path) -> None:

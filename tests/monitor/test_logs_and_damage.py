@@ -9,20 +9,16 @@ import zstandard
 
 from autotrascale.domain.errors import InputError
 from autotrascale.monitor.eventlog import log_files
-from autotrascale.monitor.eventlog.damage import Damage, Report, damages
-from autotrascale.monitor.eventlog.lines import Text, blocks
-from autotrascale.monitor.eventlog.log_files import Piece
+from autotrascale.monitor.eventlog.archived_log import ArchivedLog
+from autotrascale.monitor.eventlog.events import ApplicationStart
+from autotrascale.monitor.eventlog.lines import LogText, blocks
 
 LINES = [f'{{"Event":"{n * n}"}}\n'.encode() for n in range(20_000)]
 
 
-def read(*pieces: Piece) -> tuple[list[bytes], str]:
-    found, problem = [], ""
-    for piece in pieces:
-        text = Text(piece)
-        found += [line for block in blocks(text, piece) for line in block]
-        problem = problem or text.problem
-    return found, problem
+def read(path: Path) -> tuple[list[bytes], str]:
+    text = LogText(str(path))
+    return [line for block in blocks(text) for line in block], text.problem
 
 
 def test_a_path_that_does_not_exist_is_refused_before_any_spark(tmp_path: Path) -> None:
@@ -63,15 +59,6 @@ def test_parts_of_a_rolling_log_are_one_log_in_their_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [1, 17, 1000, 70_000, 1 << 20])
-def test_pieces_of_a_plain_file_hold_every_line_once(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "app"
-    kept = LINES[:200] if size < 1000 else LINES
-    path.write_bytes(b"".join(kept))
-    found, _ = log_files.find_files([str(path)])
-    assert read(*log_files.pieces(found, size)) == (kept, "")
-
-
 @pytest.mark.parametrize("name", ["app.zstd", "app.zst", "app.gz", "app.zstd.inprogress", "events_1_app.zstd.compact"])
 def test_compressed_files_are_read_whole(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -81,8 +68,7 @@ def test_compressed_files_are_read_whole(tmp_path: Path, name: str) -> None:
         path.write_bytes(gzip.compress(whole))
     else:  # Spark may write a frame after the other
         path.write_bytes(zstandard.compress(whole[:half]) + zstandard.compress(whole[half:]))
-    found, _ = log_files.find_files([str(path)])
-    assert read(*log_files.pieces(found, 1000)) == (LINES, "")
+    assert read(path) == (LINES, "")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
@@ -90,7 +76,7 @@ def test_all_that_comes_before_a_streams_broken_end_is_read(tmp_path: Path, shar
     path = tmp_path / "app.zstd"
     whole = compressed(LINES)
     path.write_bytes(whole[: int(len(whole) * share)])
-    found, problem = read(Piece(0, 0, str(path)))
+    found, problem = read(path)
     with path.open("rb") as file:
         known = zstandard.ZstdDecompressor().decompressobj().decompress(file.read()) if share else b""
     assert found == known.splitlines(keepends=True)[: known.count(b"\n")]
@@ -101,26 +87,44 @@ def test_garbage_and_a_file_that_is_gone_are_told(tmp_path: Path) -> None:
     path = tmp_path / "app.zstd"
     whole = compressed(LINES)
     path.write_bytes(whole[: len(whole) // 2] + b"\xff\x01\x02" * 5000)
-    found, problem = read(Piece(0, 0, str(path)))
+    found, problem = read(path)
     assert found == LINES[: len(found)]
     assert "is corrupt" in problem
-    assert "cannot be opened" in read(Piece(0, 0, str(tmp_path / "gone")))[1]
+    assert "cannot be opened" in read(tmp_path / "gone")[1]
 
 
-def test_bad_lines_are_counted_over_the_pieces_of_a_file() -> None:
-    reports = [
-        Report(1, 0, lines=7, problem="is corrupt"),
-        Report(0, 500, lines=20, bad=2, first_bad=3),
-        Report(0, 0, lines=100),
-        Report(0, 900, lines=20, bad=1, first_bad=1),
-    ]
-    assert damages(reports, {0: "/a", 1: "/b"}) == [
-        Damage("/a", "3 lines are no whole event and left out", lines=3, first_line=103),
-        Damage("/b", "is corrupt"),
-    ]
-    (one,) = damages([Report(0, 0, 5, 1, 5)], {0: "/a"})
-    assert str(one) == "/a: 1 line is no whole event and left out, the first is line 5"
-    assert one.as_dict() == {"file": "/a", "problem": one.problem, "lines": 1, "first_line": 5}
+def test_bad_lines_are_counted_in_each_file_of_a_log(tmp_path: Path) -> None:
+    folder = tmp_path / "eventlog_v2_app"
+    folder.mkdir()
+    whole = [b'{"Event":"SparkListenerApplicationStart","App Name":"shop"}\n'] * 3
+    (folder / "events_1_app").write_bytes(b"".join([*whole, b"hello\n", *whole, b'{"Event":"SparkListenerJobStart"\n']))
+    (folder / "events_2_app.zstd").write_bytes(compressed([b"hello\n", *LINES])[:-1000])
+    (log,), _ = log_files.find_logs([str(tmp_path)])
+    archived = ArchivedLog(log)
+
+    def take(event: object) -> list[str]:
+        assert isinstance(event, ApplicationStart)
+        return [event.name]
+
+    assert list(archived.read(take)) == ["shop"] * 6
+    first, broken, second = archived.damages
+    assert (Path(first.file).name, first.lines, first.first_line) == ("events_1_app", 2, 4)
+    assert "ends in mid-stream" in broken.problem
+    assert (Path(second.file).name, second.lines, second.first_line) == ("events_2_app.zstd", 1, 1)
+    assert str(second).endswith("; the first is line 1")
+    assert first.as_dict() == {"file": first.file, "problem": first.problem, "lines": 2, "first_line": 4}
+
+
+def test_an_event_that_makes_no_sense_is_a_bad_line(tmp_path: Path) -> None:
+    (tmp_path / "app").write_bytes(b'{"Event":"SparkListenerApplicationStart","App Name":"shop"}\n' * 2)
+    (log,), _ = log_files.find_logs([str(tmp_path)])
+    archived = ArchivedLog(log)
+
+    def refuse(_: object) -> list[str]:
+        raise ValueError("no sense")
+
+    assert list(archived.read(refuse)) == []
+    assert [damage.lines for damage in archived.damages] == [2]
 
 
 def compressed(lines: list[bytes]) -> bytes:

@@ -1,1 +1,1 @@
-"""The data pipeline on PySpark: archives of event logs → typed tables → snapshots."""
+"""Archives of event logs → snapshots, log by log."""

@@ -1,130 +1,154 @@
-"""Batches, stages and sums of tasks → one row for each window, with all that is measured of it, in Spark SQL.
+"""The batches of a query run, cut into windows as they come.
 
-    column                     of a window
-    run, window, log, job      which
-    slots                      how many tasks all executors together could run at once, at most
-    task_cpus                  cores that a task takes
-    executors                  those that were there meanwhile: cores, came_ms, gone_ms; null where the log does not
-                               have its beginning
-    operators                  the run's topology as it was seen: name, rank, stateful, upstream
-    batches                    its batches
-    stages                     their stages, each with the number of its batch
-    tasks                      its tasks, summed by role and instance: as many rows as instances, however long it is
+A run is cut from its first trigger on. The rest at its end joins the window before if it is shorter than half a window:
 
-A run is cut from its first trigger on; what is left at its end, if less than half a window, joins the one before.
+    symbol   meaning                                                                  unit
+    w        length of a window                                                       ms
+    t_0, e   first trigger of the run; end of its last batch                          ms
+    n_i      window of batch i = min(⌊(t_i − t_0) / w⌋, max(0, round((e − t_0) / w) − 1))
+
+A window keeps its batches without their tasks, and the tasks summed by role and instance: as many sums as instances,
+however long the window is.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
-from autotrascale.analyze.archive.staging import SUMMABLE
+from autotrascale.analyze.facts import BatchFact, TaskFact
+from autotrascale.domain.topology import Operator, Topology
 
-_WINDOW = ("run", "window")
-_ROLE = ("operator", "entry", "exit")
-_RAN = ("tasks", "submitted_ms", "completed_ms")
-
-
-def cut(batches: DataFrame, seconds: float | None) -> DataFrame:
-    """Gives each batch the number of its window; None makes one window of each run."""
-    if seconds is None:
-        return batches.withColumn("window", fn.lit(0).cast("bigint"))
-    ended = fn.col("started_ms") + fn.col("seconds") * 1000
-    runs = batches.groupBy("run").agg(fn.min("started_ms").alias("first"), fn.max(ended).alias("ended"))
-    width = seconds * 1000
-    last = fn.greatest(fn.lit(0.0), fn.round((fn.col("ended") - fn.col("first")) / width) - 1)
-    window = fn.least(fn.floor((fn.col("started_ms") - fn.col("first")) / width), last).cast("bigint")
-    return batches.join(fn.broadcast(runs), "run").select(*batches.columns, window.alias("window"))
+_MOST_TASKS = 100_000  # of one window, before they are summed
+_Role = tuple[str, bool, bool]  # operator, entry, exit
+_SUMMED = ("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written", "served_ms", "served_squares")
 
 
-def placed(stages: DataFrame, batches: DataFrame) -> DataFrame:
-    """Stages with their windows. `home` stands for all stages of one role in one window, in 64 bits: that two of a
-    million are alike is a chance of one in forty million."""
-    windows = batches.select("log", "run", "batch", "window")
-    return stages.join(windows, ["log", "run", "batch"]).withColumn("home", fn.xxhash64(*_WINDOW, *_ROLE))
+@dataclass
+class RunWindow:
+    """Consecutive batches of one run. `tasks` holds the sums of all their tasks."""
+
+    run: str
+    number: int
+    batches: list[BatchFact] = field(default_factory=list)
+    tasks: list[TaskFact] = field(default_factory=list)
+
+    @property
+    def started_ms(self) -> int:
+        return min(batch.started_ms for batch in self.batches)
+
+    @property
+    def name(self) -> str | None:
+        """The query's name, if it has one."""
+        return max((batch.name for batch in self.batches if batch.name), default=None)
+
+    def measured_batches(self) -> list[BatchFact]:
+        """Return the batches in order. The first one holds all tasks: sums do not depend on their place."""
+        ordered = sorted(self.batches, key=lambda batch: (batch.started_ms, batch.batch))
+        return [replace(ordered[0], tasks=tuple(self.tasks)), *ordered[1:]]
 
 
-def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, executors: DataFrame) -> DataFrame:
-    """One row for each window. `sums` are those of its tasks."""
-    stage = fn.struct("batch", "stage", *_ROLE, *_RAN)
-    ran = placed.groupBy("log", *_WINDOW).agg(fn.collect_list(stage).alias("stages"))
-    batch = fn.struct(
-        "started_ms",
-        "batch",
-        "seconds",
-        "input_records",
-        "offered_seconds",
-        "behind",
-        fn.map_entries("marks").alias("marks"),
-    )
-    windows = batches.groupBy("log", *_WINDOW).agg(
-        fn.max("job").alias("job"), fn.max("marked").alias("marked"), fn.collect_list(batch).alias("batches")
-    )
-    return (
-        windows.join(ran, ["log", *_WINDOW])
-        .join(_tasks(sums, placed), ["log", *_WINDOW], "left")
-        .join(_topologies(placed), "run")
-        .join(executors, "log", "left")
-        .withColumn("executors", _meanwhile())
-    )
+class _OpenWindow:
+    """A window that still grows."""
+
+    def __init__(self) -> None:
+        self.batches: list[BatchFact] = []
+        self._homes: dict[_Role, int] = {}  # the stage that stands for all stages of a role
+        self._tasks: dict[int, dict[int, list[TaskFact]]] = defaultdict(dict)  # by home and index
+        self._count = 0
+
+    def add(self, batch: BatchFact) -> None:
+        # Marks count only where they name the operators. Offsets are not measured, and may be large.
+        marks = batch.marks if batch.marked else {}
+        self.batches.append(replace(batch, tasks=(), marks=marks, offsets=(), newest=()))
+        home_of = {
+            stage.stage: self._homes.setdefault((stage.operator, stage.entry, stage.exit), stage.stage)
+            for stage in batch.stages
+        }
+        by_stage = {stage: self._tasks[home] for stage, home in home_of.items()}
+        for task in batch.tasks:
+            by_stage[task.stage].setdefault(task.index, []).append(task)
+        self._count += len(batch.tasks)
+        if self._count > _MOST_TASKS:
+            self._sum()
+
+    def merge(self, other: _OpenWindow) -> None:
+        """Add the batches and sums of another window."""
+        self.batches += other.batches
+        home_of = {home: self._homes.setdefault(role, home) for role, home in other._homes.items()}
+        for home, by_index in other._tasks.items():
+            for index, tasks in by_index.items():
+                self._tasks[home_of[home]].setdefault(index, []).extend(tasks)
+
+    def close(self, run: str, number: int) -> RunWindow:
+        self._sum()
+        sums = [tasks[0] for by_index in self._tasks.values() for tasks in by_index.values()]
+        return RunWindow(run, number, self.batches, sums)
+
+    def _sum(self) -> None:
+        for home, by_index in self._tasks.items():
+            for index, tasks in by_index.items():
+                columns = ([getattr(task, name) for task in tasks] for name in _SUMMED)
+                sums = (None if None in column else sum(column) for column in columns)
+                by_index[index] = [TaskFact(home, index, *sums)]
+        self._count = 0
 
 
-def _meanwhile() -> Column:
-    """Of the executors of a log, which may be those of months, the window's."""
-    begin = fn.array_min(fn.transform("batches", lambda batch: batch["started_ms"]))
-    end = fn.array_max(fn.transform("batches", lambda batch: batch["started_ms"] + batch["seconds"] * 1000))
-    return fn.filter(
-        "executors", lambda stay: (stay["came_ms"] < end) & (stay["gone_ms"].isNull() | (stay["gone_ms"] > begin))
-    )
+class RunWindows:
+    """The windows of one run, given out as soon as no later batch can belong to them."""
+
+    def __init__(self, run: str, seconds: float | None) -> None:
+        """Cut into windows of `seconds`; None makes one window of the whole run."""
+        self._run, self._width_ms = run, math.inf if seconds is None else 1000 * seconds
+        self._first_ms: int | None = None
+        self._ended_ms = -math.inf
+        self._open: dict[int, _OpenWindow] = {}
+        self._next = 0  # windows before this one were given out
+
+    def add(self, batch: BatchFact) -> Iterator[RunWindow]:
+        """Take a batch, and yield the windows that it completes."""
+        if self._first_ms is None:
+            self._first_ms = batch.started_ms
+        number = max(self._next, math.floor((batch.started_ms - self._first_ms) / self._width_ms))
+        self._ended_ms = max(self._ended_ms, batch.committed_ms)
+        self._open.setdefault(number, _OpenWindow()).add(batch)
+        # The run may end in this window and leave less than half of it. So the window before stays open too.
+        yield from self._close([each for each in sorted(self._open) if each < number - 1])
+
+    def finish(self) -> Iterator[RunWindow]:
+        """Yield the last windows of the run."""
+        if self._first_ms is None:
+            return
+        last = max(self._next, math.floor((self._ended_ms - self._first_ms) / self._width_ms + 0.5) - 1)
+        for number in [number for number in sorted(self._open) if number > last]:
+            rest = self._open.pop(number)
+            self._open.setdefault(last, _OpenWindow()).merge(rest)
+        yield from self._close(sorted(self._open))
+
+    def _close(self, numbers: Iterable[int]) -> Iterator[RunWindow]:
+        for number in numbers:
+            self._next = number + 1
+            yield self._open.pop(number).close(self._run, number)
 
 
-def _tasks(sums: DataFrame, placed: DataFrame) -> DataFrame:
-    """What each instance did in each window."""
-    homes = placed.groupBy("log", *_WINDOW, "home").agg(fn.min("stage").alias("stage"))
-    row = fn.struct("stage", "index", *SUMMABLE)
-    return sums.join(homes, ["log", "home"]).groupBy("log", *_WINDOW).agg(fn.collect_list(row).alias("tasks"))
+class OperatorsSeen:
+    """The operators of a run, from the stages of its batches."""
 
+    def __init__(self) -> None:
+        self._ranks: dict[str, int] = {}
+        self._stateful: dict[str, bool] = {}
+        self._upstream: dict[str, dict[str, None]] = {}
 
-def _topologies(placed: DataFrame) -> DataFrame:
-    """Operators in the order of the data. Of the whole run: one that did nothing in a window is there all the same."""
-    operators = placed.groupBy("run", "operator").agg(
-        fn.min("rank").alias("rank"),
-        fn.max("stateful").alias("stateful"),
-        fn.array_distinct(fn.flatten(fn.collect_set("upstream"))).alias("upstream"),
-    )
-    row = fn.struct("rank", fn.col("operator").alias("name"), "stateful", "upstream")
-    return operators.groupBy("run").agg(fn.sort_array(fn.collect_list(row)).alias("operators"))
+    def add(self, batch: BatchFact) -> None:
+        for stage in batch.stages:
+            name = stage.operator
+            self._ranks[name] = min(stage.rank, self._ranks.get(name, stage.rank))
+            self._stateful[name] = stage.stateful or self._stateful.get(name, False)
+            self._upstream.setdefault(name, {}).update(dict.fromkeys(stage.upstream))
 
-
-def executors(changes: DataFrame, applications: DataFrame, settings: DataFrame) -> DataFrame:
-    """Of each log, from the coming and going that it tells of."""
-    taken = settings.groupBy("log").agg(fn.max("task_cpus").alias("task_cpus"))
-    changes = changes.join(taken, "log", "left")
-    return _slots(changes).join(_stays(changes, applications), "log", "left").join(taken, "log", "left")
-
-
-def _stays(changes: DataFrame, applications: DataFrame) -> DataFrame:
-    came = fn.col("cores").isNotNull()
-    each = changes.groupBy("log", "executor").agg(
-        fn.max("cores").alias("cores"),
-        fn.min(fn.when(came, fn.col("at"))).alias("came_ms"),
-        fn.max(fn.when(~came, fn.col("at"))).alias("gone_ms"),
-    )
-    stay = fn.struct("cores", "came_ms", "gone_ms")
-    of_logs = each.where("cores is not null").groupBy("log").agg(fn.collect_list(stay).alias("executors"))
-    return of_logs.join(applications.select("log").distinct(), "log")
-
-
-def _slots(executors: DataFrame) -> DataFrame:
-    """The most tasks that the executors of each log could run at one time: none runs on cores of two."""
-    own = Window.partitionBy("log", "executor")
-    each = fn.floor(fn.max("cores").over(own) / fn.coalesce("task_cpus", fn.lit(1)))
-    slots = fn.when(fn.col("cores").isNull(), -each).otherwise(each)
-    running = Window.partitionBy("log").orderBy("at", "slots")
-    return (
-        executors.withColumn("slots", slots)
-        .withColumn("running", fn.sum("slots").over(running))
-        .groupBy("log")
-        .agg(fn.max("running").alias("slots"))
-    )
+    def topology(self) -> Topology:
+        """Return the operators in the order of the data. An operator that did nothing in a window is in it too."""
+        names = sorted(self._ranks, key=lambda name: (self._ranks[name], name))
+        return Topology({name: Operator(tuple(self._upstream[name]), self._stateful[name]) for name in names})

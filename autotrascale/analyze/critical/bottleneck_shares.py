@@ -17,7 +17,7 @@ from autotrascale.analyze.critical.activities import Kind
 from autotrascale.analyze.critical.driver_phases import DRIVER
 from autotrascale.analyze.critical.edges import TICKS, cut_into_windows, make_edges
 from autotrascale.analyze.critical.gaps import fill_gaps
-from autotrascale.analyze.critical.participation_table import measure_parts, read_participations
+from autotrascale.analyze.critical.participation_table import measure_parts, read_reports
 from autotrascale.analyze.critical.spark_trace import trace_batch
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.domain.critical_path_report import CriticalPathReport, average_reports
@@ -45,7 +45,7 @@ def measure_batch_participation(batch: BatchFact) -> CriticalPathReport | None:
     rows = measure_parts(cut_into_windows(fill_gaps(edges).moved(-begin), width), names, width).to_pylist()
     of = {"application": "", "query": batch.name or batch.query or batch.run}
     found = [{**of, **row} for row in rows if row["started_ms"] == 0]
-    return next(iter(read_participations(found)), None)
+    return next(iter(read_reports(found)), None)
 
 
 def summarise_critical(window: CriticalPathReport) -> CriticalShares:

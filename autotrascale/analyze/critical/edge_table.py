@@ -9,24 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from autotrascale.analyze.archive.columns import Columns, arrow_schema
 from autotrascale.analyze.critical.edges import KINDS, NONE, Edges, Names, Numbers
 
-EDGES: Columns = {
-    "source": "string",
-    "target": "string",
-    "start": "bigint",
-    "end": "bigint",
-    "kind": "string",
-    "operator": "string",
-    "instance": "bigint",
-    "message": "boolean",
-}
-SCHEMA = arrow_schema(EDGES)
+EDGES = pa.schema(
+    [
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("kind", pa.string()),
+        ("operator", pa.string()),
+        ("instance", pa.int64()),
+        ("message", pa.bool_()),
+    ]
+)
 _KINDS = pa.array([kind.value for kind in KINDS])
 
 
 def edges_to_table(edges: Edges, names: Names) -> pa.Table:
+    """Return edges as a table with the columns of `EDGES`."""
     arrays = [
         _named(names.timelines, edges.source),
         _named(names.timelines, edges.target),
@@ -37,22 +38,22 @@ def edges_to_table(edges: Edges, names: Names) -> pa.Table:
         pa.array(edges.instance, mask=edges.instance == NONE),
         pa.array(edges.message),
     ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    return pa.Table.from_arrays(arrays, schema=EDGES)
 
 
 def table_to_edges(table: pa.Table) -> tuple[Edges, Names]:
-    """A kind that nobody knows is `unknown`: a table may be of a later version."""
+    """Return the edges of a table. A kind of a later version of AuTraScale becomes `unknown`."""
     ends, timelines = _numbered(pa.chunked_array([*table["source"].chunks, *table["target"].chunks]))
     operator, operators = _numbered(table["operator"])
     kind = pc.index_in(table["kind"], _KINDS).fill_null(len(KINDS) - 1)
     edges = Edges(
         source=ends[: len(table)],
         target=ends[len(table) :],
-        start=_whole(table["start"]),
-        end=_whole(table["end"]),
-        kind=_whole(kind),
+        start=_integers(table["start"]),
+        end=_integers(table["end"]),
+        kind=_integers(kind),
         operator=operator,
-        instance=_whole(table["instance"].fill_null(NONE)),
+        instance=_integers(table["instance"].fill_null(NONE)),
         message=table["message"].to_numpy().astype(bool),
         window=np.zeros(len(table), np.int64),
     )
@@ -65,10 +66,10 @@ def _named(names: Iterable[str], numbers: Numbers) -> pa.Array:
 
 def _numbered(column: Any) -> tuple[Numbers, tuple[str, ...]]:
     encoded = pa.concat_arrays(column.chunks).dictionary_encode()
-    return _whole(encoded.indices.fill_null(NONE)), tuple(encoded.dictionary.to_pylist())
+    return _integers(encoded.indices.fill_null(NONE)), tuple(encoded.dictionary.to_pylist())
 
 
-def _whole(column: Any) -> Numbers:
+def _integers(column: Any) -> Numbers:
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     numbers: Numbers = chunked.to_numpy().astype(np.int64)
     return numbers

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind, Message
+from autotrascale.analyze.progress_records import LATEST_MS
 from autotrascale.domain.errors import InputError
 
 Numbers = NDArray[np.int64]
@@ -29,7 +30,6 @@ KINDS = tuple(Kind)
 WAITING, UNKNOWN = KINDS.index(Kind.waiting), KINDS.index(Kind.unknown)
 NONE = -1
 TICKS = 1000  # in a millisecond
-_LATEST_MS = 1e14  # the year 5138: whatever is later is no time of a log
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,6 @@ def cut_into_windows(edges: Edges, width: int) -> Edges:
     return replace(apart, start=start, end=end, window=window)
 
 
-def is_time(ms: float) -> bool:
-    return 0 <= ms <= _LATEST_MS
-
-
 def tick(ms: float) -> int:
     return round(ms * TICKS)
 
@@ -131,7 +127,7 @@ def _message(one: Message, timelines: _Numbering, operators: _Numbering) -> tupl
 
 
 def _check(place: str, start_ms: float, end_ms: float) -> None:
-    if not (is_time(start_ms) and is_time(end_ms) and start_ms <= end_ms):
+    if not 0 <= start_ms <= end_ms <= LATEST_MS:
         seen, remedy = f"{start_ms} to {end_ms} ms", "give times since 1970 in ms, of one clock"
         raise InputError(f"timeline {place}", "ends before it begins, or at no time", seen=seen, remedy=remedy)
 

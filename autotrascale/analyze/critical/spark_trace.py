@@ -37,7 +37,7 @@ from autotrascale.analyze.critical.task_phases import split_task
 from autotrascale.analyze.critical.task_timelines import PlacedTask, place_tasks
 from autotrascale.analyze.facts import BatchFact, StageFact
 from autotrascale.analyze.joiner import Joiner
-from autotrascale.monitor.eventlog.decoding import decode_line
+from autotrascale.monitor.eventlog.decoding import EventReader
 
 
 def trace_batches(batches: Sequence[BatchFact]) -> ActivityTrace:
@@ -81,14 +81,8 @@ def trace_batch(batch: BatchFact) -> ActivityTrace:
 def read_batches(lines: Iterable[bytes]) -> Iterator[BatchFact]:
     """The batches of one application's log, each as soon as its report is read. What is no event of use is passed over:
     who must know of damage reads with a `Follower` or from an archive."""
-    joiner = Joiner(every_stage=True)
-    for line in lines:
-        try:
-            event = decode_line(line)
-            facts = [] if event is None else list(joiner.take(event))
-        except (ValueError, RecursionError):
-            continue
-        yield from (fact for fact in facts if isinstance(fact, BatchFact))
+    facts = EventReader().read(lines, Joiner(every_stage=True).take)
+    return (fact for fact in facts if isinstance(fact, BatchFact))
 
 
 def _before(task: PlacedTask, stage: StageSpan, operator: str | None) -> ActivityTrace:

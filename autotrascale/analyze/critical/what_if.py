@@ -50,7 +50,7 @@ class WhatIfAnswer:
     change: WhatIfChange
     of: int
     ticks: Floats  # of each window
-    said: NDArray[np.bool_]  # whether the window has anything that the case is about
+    is_touched: NDArray[np.bool_]  # the window has an edge that the case changes
 
 
 def measure_longest_paths(graph: Graph, levels: Numbers, lengths: Floats) -> Floats:

@@ -20,22 +20,20 @@ class FactStream:
     ) -> None:
         """`also` is told of every event as it comes."""
         self._follower, self._joiner, self._also = follower, Joiner(every_stage=every_stage), also
-        self._senseless = 0
 
     @property
     def damaged(self) -> int:
         """Lines that are no whole event, or make no sense."""
-        return self._follower.damaged + self._senseless
+        return self._follower.damaged
 
     def facts(self) -> Iterator[Fact]:
         """Those since the last call."""
-        for event in self._follower.events():
-            try:
-                if self._also is not None:
-                    self._also(event)
-                yield from self._joiner.take(event)
-            except ValueError:
-                self._senseless += 1
+        return self._follower.read(self._take)
+
+    def _take(self, event: Struct) -> Sequence[Fact]:
+        if self._also is not None:
+            self._also(event)
+        return self._joiner.take(event)
 
 
 class QueryRun:

@@ -220,6 +220,14 @@ class ExecutionStart(Struct):
     plan: Node = field(name="sparkPlanInfo")
 
 
+class ExecutionEnd(Struct):
+    execution: Count = field(name="executionId")
+
+
+class JobEnd(Struct):
+    job: Number = field(name="Job ID")
+
+
 Rate = float | str | None
 """Some versions write what is no number as a text: "NaN" before the first trigger, "Infinity"."""
 
@@ -327,6 +335,8 @@ RARE: dict[bytes, type[Struct]] = {
     b"SparkListenerStageCompleted": StageCompleted,
     b"SparkListenerJobStart": JobStart,
     b"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart": ExecutionStart,
+    b"SparkListenerJobEnd": JobEnd,
+    b"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd": ExecutionEnd,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent": QueryStarted,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": QueryProgress,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent": QueryTerminated,

@@ -1,4 +1,4 @@
-"""The recorded logs through Spark: the same answers as the tuning loop's, exact counts, and logs that are damaged."""
+"""Archives of recorded logs: exact counts, the same figures as the tuning loop, and damaged logs."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
-from gathering import batches as facts
+from log_reading import batches as facts
+from log_reading import measure
 from pyspark.sql import SparkSession
 from record import BATCHES, LOGS, PARALLELISM, ROWS, TOPOLOGY
 
 from autotrascale.analyze import metrics
-from autotrascale.analyze.archive.pipeline import Archive, read
-from autotrascale.analyze.archive.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators
-from autotrascale.analyze.archive.windows import cut, executors
+from autotrascale.analyze.archive.measured_archive import MeasuredArchive
+from autotrascale.analyze.archive.snapshot_form import MeasuredSnapshot, snapshot_as_dict
 from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.log_tasks import needs_spark, run_on
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
+from autotrascale.monitor.eventlog.log_files import LogFile
 from autotrascale.validation import validate
-
-pytestmark = pytest.mark.spark
-
-Lines = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
-def damaged(spark: SparkSession, lines: Lines, tmp_path_factory: pytest.TempPathFactory) -> Archive:
-    """Many logs, all of the same recording and each with a fault of its own, read together. The job says which."""
+def damaged(lines: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> MeasuredArchive:
+    """Many logs, all of the same recording and each with a fault of its own, read together. The job names the fault."""
     folder = tmp_path_factory.mktemp("damaged")
     logs = folder / "logs"
     logs.mkdir()
     for name, fault in FAULTS.items():
-        # A run of its own for each: Spark gives every run another number.
+        # Each log gets its own run: Spark gives every run another number.
         text = "".join(fault(lines["marked"])).replace('"name":"counting"', f'"name":"{name}"')
         run = next(json.loads(line)["runId"] for line in lines["marked"] if "QueryStartedEvent" in line)
         write_log(logs, name, text.replace(run, f"run-{name}").splitlines(keepends=True))
@@ -41,21 +40,21 @@ def damaged(spark: SparkSession, lines: Lines, tmp_path_factory: pytest.TempPath
     (logs / "broken.zstd").write_bytes(original[: len(original) // 2])
     (logs / "old.lz4").write_bytes(b"x")
     (logs / "empty").write_text("")
-    return read(spark, [str(logs)], str(folder / "work"))
+    return measure(logs, folder / "measured")
 
 
 @pytest.fixture(scope="module")
-def whole(recorded: Archive) -> dict[str, list[Measured]]:
-    """One window for each run, by job."""
-    by_job: dict[str, list[Measured]] = {}
-    for one in measured(recorded.windows(None)):
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[MeasuredSnapshot]]:
+    """The recorded logs in one window for each run, by job."""
+    by_job: dict[str, list[MeasuredSnapshot]] = {}
+    for one in measure(LOGS, tmp_path_factory.mktemp("whole")).snapshots():
         by_job.setdefault(one.snapshot.job, []).append(one)
     return by_job
 
 
 @pytest.fixture(scope="module")
-def survivors(damaged: Archive) -> dict[str, Measured]:
-    return {one.snapshot.job: one for one in measured(damaged.windows(None))}
+def survivors(damaged: MeasuredArchive) -> dict[str, MeasuredSnapshot]:
+    return {one.snapshot.job: one for one in damaged.snapshots()}
 
 
 def write_log(folder: Path, name: str, lines: list[str]) -> None:
@@ -120,7 +119,7 @@ def of_the_loop(
 
 def check_equal(found: Snapshot, expected: Snapshot) -> None:
     """To the last digit; taken apart, so that a failure says where."""
-    assert flat(as_dict(found)) == flat(as_dict(expected))
+    assert flat(snapshot_as_dict(found)) == flat(snapshot_as_dict(expected))
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -132,27 +131,26 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize(("job", "log"), MARKED)
 def test_the_pipeline_says_what_the_tuning_loop_says(
-    whole: dict[str, list[Measured]], lines: Lines, job: str, log: str
+    whole: dict[str, list[MeasuredSnapshot]], lines: dict[str, list[str]], job: str, log: str
 ) -> None:
     (one,) = whole[job]
     check_equal(one.snapshot, of_the_loop(facts(lines[log]), job))
 
 
-def test_it_says_so_for_every_window(recorded: Archive, lines: Lines) -> None:
-    """What the source is offered is an input of the loop, so it is handed over."""
+def test_each_window_has_the_snapshot_of_its_batches(lines: dict[str, list[str]], tmp_path: Path) -> None:
+    """The offered rate is an input of the loop, so it is handed over."""
     batches = facts(lines["marked"])
-    found = list(measured(recorded.windows(2.0, job="counting")))
+    found = list(measure(LOGS, tmp_path, 2.0, job="counting").snapshots())
     assert len(found) > 1
     assert sum(one.batches for one in found) == len(batches)
     for at, one in enumerate(found):
         until = found[at + 1].started_ms if at + 1 < len(found) else float("inf")
         inside = [batch for batch in batches if one.started_ms <= batch.started_ms < until]
-        shot = one.snapshot
-        check_equal(shot, of_the_loop(inside, rates=shot.source_rates))
+        check_equal(one.snapshot, of_the_loop(inside, rates=one.snapshot.source_rates))
 
 
 @pytest.mark.parametrize("job", dict(MARKED))
-def test_counts_are_those_that_were_recorded(whole: dict[str, list[Measured]], job: str) -> None:
+def test_counts_are_those_that_were_recorded(whole: dict[str, list[MeasuredSnapshot]], job: str) -> None:
     (one,) = whole[job]
     shot = one.snapshot
     totals = {name: (op.total.records_in, op.total.records_out) for name, op in shot.operators.items()}
@@ -167,7 +165,7 @@ def test_counts_are_those_that_were_recorded(whole: dict[str, list[Measured]], j
     assert shot.p_max == 4
 
 
-def test_a_stream_without_marks_has_its_stages_as_operators(whole: dict[str, list[Measured]]) -> None:
+def test_a_stream_without_marks_has_its_stages_as_operators(whole: dict[str, list[MeasuredSnapshot]]) -> None:
     (one,) = whole["plain"]
     source, count = one.snapshot.operators.values()
     assert source.total.records_in == ROWS * BATCHES
@@ -177,7 +175,7 @@ def test_a_stream_without_marks_has_its_stages_as_operators(whole: dict[str, lis
     assert list(one.snapshot.operators) == ["read rate per micro batch", "count by expression"]
 
 
-def test_an_application_without_streams_has_its_queries(whole: dict[str, list[Measured]]) -> None:
+def test_an_application_without_streams_has_its_queries(whole: dict[str, list[MeasuredSnapshot]]) -> None:
     query, rdds = whole["queries"]
     source, keys = query.snapshot.operators.values()
     assert source.total.records_in is not None
@@ -188,55 +186,61 @@ def test_an_application_without_streams_has_its_queries(whole: dict[str, list[Me
     assert (mapped.parallelism, reduced.parallelism) == (3, 2)
 
 
-def test_every_window_is_valid_input_of_a_policy(recorded: Archive) -> None:
-    found = list(measured(recorded.windows(2.0)))
-    assert {one.snapshot.job for one in last_of_each_job(found)} == {"counting", "filtered", "plain", "queries"}
-    assert last_of_each_job(found)[-1].started_ms == max(one.started_ms for one in found)
+def test_every_window_is_valid_input_of_a_policy(tmp_path: Path) -> None:
+    archive = measure(LOGS, tmp_path, 2.0)
+    found, newest = list(archive.snapshots()), archive.newest()
+    assert [one.started_ms for one in found] == sorted(one.started_ms for one in found)
+    assert {one.snapshot.job for one in newest} == {"counting", "filtered", "plain", "queries"}
+    assert newest[-1].started_ms == max(one.started_ms for one in found)
     for one in found:
-        assert validate(json.loads(json.dumps(as_dict(one.snapshot))), Snapshot, place="here") == one.snapshot
-    assert recorded.jobs() == ["counting", "filtered", "plain", "queries"]
-    assert recorded.damages == ()
+        assert validate(json.loads(json.dumps(snapshot_as_dict(one.snapshot))), Snapshot, place="here") == one.snapshot
+    assert archive.jobs == ["counting", "filtered", "plain", "queries"]
+    assert archive.damages == ()
 
 
-def test_tables_by_job_and_day_hold_what_the_snapshots_hold(
-    recorded: Archive, spark: SparkSession, tmp_path: Path
-) -> None:
-    table = recorded.windows(None)
-    recorded.write(table, str(tmp_path))
-    recorded.write(table, str(tmp_path))  # again: a day is replaced, not doubled
-    assert len(list(tmp_path.glob("snapshots/job=counting/day=*/*.parquet"))) == 1
-    kept = {row["job"]: row for row in spark.read.parquet(f"{tmp_path}/snapshots").collect()}
-    pairs_of_it = "operator = 'pairs' and job = 'counting'"
-    by_operator = spark.read.parquet(f"{tmp_path}/operators").where(pairs_of_it).collect()
-    works = spark.read.parquet(f"{tmp_path}/instances").where(pairs_of_it).collect()
+def test_tables_by_job_and_day_hold_the_snapshots(tmp_path: Path) -> None:
+    archive = measure(LOGS, tmp_path / "measured")
+    archive.write(str(tmp_path / "out"))
+    archive.write(str(tmp_path / "out"))  # again: a day is replaced, not doubled
+    assert len(list(tmp_path.glob("out/snapshots/job=counting/day=*/*.parquet"))) == 1
+    tables = {name: read_table(tmp_path / "out" / name) for name in ("snapshots", "operators", "instances")}
+    kept = {row["job"]: row for row in tables["snapshots"]}
     pairs = validate(json.loads(kept["counting"]["snapshot"]), Snapshot, place="here").operators["pairs"]
-    assert len(by_operator) == 1
-    assert by_operator[0]["selectivity"] == 2.0
-    assert by_operator[0]["records_in"] == sum(row["records_in"] for row in works) == pairs.total.records_in
+    (by_operator,) = (row for row in tables["operators"] if (row["job"], row["operator"]) == ("counting", "pairs"))
+    works = [row for row in tables["instances"] if (row["job"], row["operator"]) == ("counting", "pairs")]
+    assert by_operator["selectivity"] == 2.0
+    assert by_operator["records_in"] == sum(row["records_in"] for row in works) == pairs.total.records_in
     assert sorted(row["useful_seconds"] for row in works) == sorted(w.useful_seconds or 0 for w in pairs.instances)
-    assert operators(table).columns[5] == "operator"
-    assert "instance" in instances(table).columns
 
 
-def test_what_is_readable_of_a_damaged_log_is_used(survivors: dict[str, Measured], lines: Lines) -> None:
+def read_table(folder: Path) -> list[dict[str, Any]]:
+    table = ds.dataset(folder, partitioning="hive").to_table()
+    return [dict(row) for row in table.to_pylist()]
+
+
+def test_what_is_readable_of_a_damaged_log_is_used(
+    survivors: dict[str, MeasuredSnapshot], lines: dict[str, list[str]]
+) -> None:
     numbers = survivors["lines"].snapshot.operators["numbers"].total
     assert numbers.records_in == ROWS * BATCHES  # the marks know
     assert numbers.useful_seconds is not None
     assert numbers.useful_seconds < (of_the_loop(facts(lines["marked"])).operators["numbers"].total.useful_seconds or 0)
 
 
-def test_a_log_cut_off_in_the_middle_has_the_batches_before(survivors: dict[str, Measured], lines: Lines) -> None:
+def test_a_log_cut_off_in_the_middle_has_the_batches_before(
+    survivors: dict[str, MeasuredSnapshot], lines: dict[str, list[str]]
+) -> None:
     check_equal(survivors["half"].snapshot, of_the_loop(facts(FAULTS["half"](lines["marked"])), "half"))
 
 
 @pytest.mark.parametrize("job", ["version", "beside", "rolling"])
 def test_other_versions_progress_files_and_rolling_logs_say_the_same(
-    survivors: dict[str, Measured], lines: Lines, job: str
+    survivors: dict[str, MeasuredSnapshot], lines: dict[str, list[str]], job: str
 ) -> None:
     check_equal(survivors[job].snapshot, of_the_loop(facts(lines["marked"]), job))
 
 
-def test_every_damage_is_counted_and_named(damaged: Archive) -> None:
+def test_every_damage_is_counted_and_named(damaged: MeasuredArchive) -> None:
     told = {Path(damage.file).name: damage for damage in damaged.damages}
     assert told.keys() == {"lines", "progress.jsonl", "broken.zstd", "old.lz4", "events_11_app-hole"}
     assert (told["lines"].lines, told["lines"].first_line) == (4, 1)
@@ -246,34 +250,29 @@ def test_every_damage_is_counted_and_named(damaged: Archive) -> None:
     assert "a part that is missing (part 10)" in told["events_11_app-hole"].problem
 
 
-def test_a_rolling_log_with_a_hole_has_the_batches_on_either_side(survivors: dict[str, Measured]) -> None:
+def test_a_rolling_log_with_a_hole_has_the_batches_on_either_side(survivors: dict[str, MeasuredSnapshot]) -> None:
     assert 0 < survivors["hole"].batches < BATCHES
     assert survivors["rolling"].batches == BATCHES
 
 
-def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no readable event log"):
-        read(spark, [str(tmp_path)], str(tmp_path / "work"))
+        measure(tmp_path, tmp_path / "measured")
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_snapshots(spark: SparkSession, tmp_path: Path) -> None:
+    here, there = measure(LOGS, tmp_path / "here", 2.0), measure(LOGS, tmp_path / "there", 2.0, run_all=run_on(spark))
+    assert list(there.snapshots()) == list(here.snapshots())
+    assert (there.jobs, there.unmeasured, there.damages) == (here.jobs, here.unmeasured, here.damages)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "numbers"),
-    [(None, [0, 0, 0, 0, 0]), (2.0, [0, 0, 1, 1, 1]), (1.0, [0, 1, 2, 3, 3]), (60.0, [0, 0, 0, 0, 0])],
+    ("sizes", "expected"),
+    [((1, 1), False), ((1 << 40,), False), ((1 << 30, 1), True), ((1 << 26, 1 << 20), True), ((1 << 20,) * 20, False)],
 )
-def test_windows_end_with_the_run(spark: SparkSession, seconds: float | None, numbers: list[int]) -> None:
-    """Five batches of 0.9 s in 4.3 s: what is left at the end of a run, if less than half a window, joins the last."""
-    batches = [("a", 10_000 + ms, 0.9) for ms in (0, 1000, 2000, 3000, 3400)] + [("b", 0, 0.9)]
-    table = spark.createDataFrame(batches, "run string, started_ms bigint, seconds double")
-    rows = cut(table, seconds).where("run = 'a'").orderBy("started_ms").collect()
-    assert [row["window"] for row in rows] == numbers
-
-
-def test_slots_are_counted_executor_by_executor(spark: SparkSession) -> None:
-    """No task runs on cores of two: of 3 cores each, with 2 for a task, one slot each; and who goes takes it along."""
-    came = [(log, at, str(at), 3) for log in (0, 1) for at in (1, 2, 5)]
-    gone = [(log, 4, "1", None) for log in (0, 1)]
-    changes = spark.createDataFrame([*came, *gone], "log int, at bigint, executor string, cores int")
-    applications = spark.createDataFrame([(0, "a"), (1, "b")], "log int, said string")
-    settings = spark.createDataFrame([(1, 2)], "log int, task_cpus int")
-    found = {row["log"]: row["slots"] for row in executors(changes, applications, settings).collect()}
-    assert found == {0: 6, 1: 2}
+def test_spark_is_started_for_several_logs_with_much_text(sizes: tuple[int, ...], expected: bool) -> None:
+    logs = [
+        [LogFile(f"app-{log}{'.zstd' if size < 1 << 30 else ''}", size, log, "app")] for log, size in enumerate(sizes)
+    ]
+    assert needs_spark(logs) == expected

@@ -1,4 +1,4 @@
-"""What `autotrascale critical` tells of recorded logs, through the Spark that all tests here share."""
+"""`autotrascale critical` of recorded logs. A small log starts no Spark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from autotrascale.monitor.stores.metric_store import MetricQuery
 from autotrascale.monitor.stores.participation_points import PART_MEASUREMENT, WINDOW_MEASUREMENT
 from autotrascale.monitor.stores.store_settings import SqliteSettings, open_store
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
-PLAIN = str(next((Path(__file__).parents[1] / "logs").glob("plain/*.zstd")))
+PLAIN = str(next((Path(__file__).parents[1] / "analyze" / "logs").glob("plain/*.zstd")))
 
 
 def run(*arguments: str) -> int:
@@ -35,17 +34,20 @@ def test_of_a_recorded_query(nowhere: Path, capsys: pytest.CaptureFixture[str]) 
     assert run(*said) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("Latency is made of ")
-    assert "More parallelism takes off " in out
-    assert "What the critical paths are made of" in out
-    assert "Which instances are on the critical paths" in out
+    shares, by_operator, at_best, parallelism = out.splitlines()[:4]
+    assert "28%" in shares
+    assert "29% count by expression" in by_operator
+    assert "20%" in at_best
+    assert "33%" in parallelism
+    assert "count by expression 3   " in out, "the plot of instances"
+    assert "09:12:55" in out, "the axis of a plot"
     assert [path.name for path in (nowhere / "out").glob("application=*/query=*/day=*")] == ["day=2026-11-18"]
 
     assert run("critical", PLAIN, "--window", "5", "--all", "--format", "json") == 0
     windows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["started_ms"] for one in windows] == sorted({one["started_ms"] for one in windows})
     assert all(abs(sum(part["participation"] for part in one["kinds"]) - 1) < 1e-9 for one in windows)
-    assert windows[-1]["explanation"][0].startswith("Latency is made of ")
+    assert "%" in windows[-1]["explanation"][0]
 
     with open_store(SqliteSettings(path=str(nowhere / "kept.db"))) as store:
         kept = store.windows(MetricQuery(WINDOW_MEASUREMENT, "waiting", 0, 2**62, {"job": "plain"}), "count")
@@ -61,6 +63,6 @@ def test_a_query_that_is_in_no_log_and_a_log_without_batches(nowhere: Path, caps
     (nowhere / "hello").write_text("hello\n")
     assert run("critical", str(nowhere / "hello")) == 1
     err = capsys.readouterr().err.splitlines()
-    assert err[0].endswith("hello: 1 line is no whole event and left out, the first is line 1")
-    assert "holds no micro-batch that was committed; give the log of a streaming query" in err[1]
+    assert "hello: 1 line" in err[0]
+    assert "holds no micro-batch that was committed" in err[1]
     assert len(err) == 2
