@@ -1,4 +1,4 @@
-"""Which views of an advertisement were clicked within a minute.  clicks_and_views.py VIEWS CLICKS OUTPUT"""
+"""Views of an advertisement that were clicked within a minute.  clicks_and_views.py VIEWS CLICKS OUTPUT"""
 
 import sys
 

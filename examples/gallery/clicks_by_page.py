@@ -1,4 +1,4 @@
-"""How often each page was clicked, from one topic to another.  clicks_by_page.py SERVERS FROM TO CHECKPOINT"""
+"""Clicks of each page, from one topic to another.  clicks_by_page.py SERVERS FROM TO CHECKPOINT"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Each order once, however often it was sent, in a table.  first_seen.py INPUT CHECKPOINT TABLE"""
+"""Orders without duplicates, in a table.  first_seen.py INPUT CHECKPOINT TABLE"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How often each word came, printed every second.  latest_words.py INPUT OUTPUT"""
+"""Counts of words, printed every second.  latest_words.py INPUT OUTPUT"""
 
 import json
 import os

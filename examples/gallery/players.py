@@ -1,4 +1,4 @@
-"""Games and wins of each player, with state of its own making.  players.py INPUT DATABASE CHECKPOINT"""
+"""Games and wins of each player, with custom state.  players.py INPUT DATABASE CHECKPOINT"""
 
 import sqlite3
 import sys

@@ -1,4 +1,4 @@
-"""Readings of sensors: how many, and their sum, in each ten seconds.  readings_by_window.py INPUT OUTPUT"""
+"""Count and sum of sensor readings in windows of ten seconds.  readings_by_window.py INPUT OUTPUT"""
 
 import sys
 

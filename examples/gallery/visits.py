@@ -1,4 +1,4 @@
-"""Visits to a site: a user's clicks that are less than five seconds apart.  visits.py INPUT OUTPUT"""
+"""Visits to a site: clicks of a user less than five seconds apart.  visits.py INPUT OUTPUT"""
 
 import argparse
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotrascale.analyze.unmarked_query import OPERATOR
 from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
 from autotrascale.execute.spark.controller.agent_client import AgentClient
 from autotrascale.execute.spark.protocol.agent_messages import (
@@ -87,7 +88,7 @@ def test_the_sum_is_requested_and_every_slot_has_a_task(
         needed[names[number % count]] = k
         given_now = kept.scale_query(names[number % count], k)
         assert 1 <= kept.executors <= 12
-        assert given_now.done == (given_now.share >= k)
+        assert given_now.done == ((given_now.running or {})[OPERATOR] >= k)
     if len(needed) == count:  # every query has a need
         assert kept.executors == min(12, max(count if sum(needed.values()) < count else 1, sum(needed.values())))
         if sum(needed.values()) <= 12:
@@ -102,7 +103,7 @@ def test_executors_come_before_partitions_and_go_after_them() -> None:
     kept = application(driver, Path("/nowhere"), most=40)
     up = kept.scale_query("q", 40)
     assert [type(each) for each in driver.said] == [int, tuple]
-    assert (up.done, up.share, up.standstill_seconds) == (True, 40, 2.0)
+    assert (up.done, (up.running or {})[OPERATOR], up.standstill_seconds) == (True, 40, 2.0)
     driver.said.clear()
     down = kept.scale_query("q", 1)
     assert down.done
@@ -116,7 +117,7 @@ def test_missing_executors_are_reported_and_planned_without() -> None:
     driver = Driver([query("q")], staying=2, most=3)
     kept = application(driver, Path("/nowhere"))
     got = kept.scale_query("q", 6)
-    assert (got.done, got.share) == (False, 3)
+    assert (got.done, (got.running or {})[OPERATOR]) == (False, 3)
     assert "3 of 6 executors" in got.detail
     assert driver.said[0] == 6
     assert 3 in driver.said  # late executors would belong to no query

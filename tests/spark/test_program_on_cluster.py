@@ -100,7 +100,7 @@ def program(tmp_path: Path) -> Iterator[ProgramProcess]:
 def opened(program: ProgramProcess, most: int) -> Iterator[AdoptedApplication]:
     until = time.monotonic() + 120.0
     with program.client(60.0) as client:
-        while not client.queries() or client.standing().staying < 3:
+        while not client.queries() or client.executors().staying < 3:
             assert program.exit_code() is None, "the program ended"
             assert time.monotonic() < until, "three executors did not come"
             time.sleep(0.3)
@@ -145,7 +145,7 @@ def pinned(job: AdoptedJob, executors: int) -> list[DecisionEntry]:
 
 def test_executors_come_and_go_under_its_query(program: ProgramProcess, capfd: pytest.CaptureFixture[str]) -> None:
     with opened(program, most=3) as application:
-        query = application.queries()[0]
+        query = application.read_queries()[0]
         file = ProgramFile("shops", ProgramSettings(ExecutorBounds(3)), Target(5.0))
         job = AdoptedJob(file.query_job(query.name, Target(5.0)), query, application)
         assert (job.name, query.partitions, application.executors, application.cores) == ("shops.totals", 2, 3, 1)
@@ -157,17 +157,17 @@ def test_executors_come_and_go_under_its_query(program: ProgramProcess, capfd: p
         assert (given_back.action, given_back.wanted) == ("rescaled", {OPERATOR: 1})
         assert given_back.reasons[-1].numbers["standstill_seconds"] == 0.0
         until = time.monotonic() + 30.0
-        while application.client.standing().leaving:
+        while application.client.executors().leaving:
             assert time.monotonic() < until, "it did not go within 30 s"
             time.sleep(0.2)
         await_batches(job, 5)
-        assert application.queries()[0].run == query.run  # nothing was stopped for it
+        assert application.read_queries()[0].run == query.run  # nothing was stopped for it
 
         grown = job.rescale({OPERATOR: 3})
         assert (grown.done, grown.running, grown.detail) == (True, {OPERATOR: 3}, "")
         assert set(grown.phases or ()) == {"executors", "partitions"}
         assert grown.how.startswith("in place: the output to noop")
-        moved = application.queries()[0]
+        moved = application.read_queries()[0]
         assert (moved.id, moved.runs[0]) == (query.id, query.run)
         assert moved.run != query.run
         assert moved.partitions >= 3  # every slot gets a task
@@ -175,14 +175,14 @@ def test_executors_come_and_go_under_its_query(program: ProgramProcess, capfd: p
         await_batches(job, 2)
         assert job.observe().running == {OPERATOR: 3}
 
-        beyond = application.give(query.id, 3)
-        assert (beyond.done, beyond.share) == (True, 3)
+        beyond = application.scale_query(query.id, 3)
+        assert (beyond.done, beyond.running) == (True, {OPERATOR: 3})
 
         with program.forward_signals():  # Ctrl-C, in the middle of a batch as likely as not
             os.kill(os.getpid(), signal.SIGINT)
             while program.exit_code() is None:
                 with suppress(EngineError):
-                    application.queries()
+                    application.read_queries()
                 assert time.monotonic() < until + 120.0, "it did not end"
         assert program.exit_code() == 130
     said = capfd.readouterr().err
@@ -204,8 +204,8 @@ def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 5, done.stderr[-3000:]  # the program's own
-    assert "advising on shops (local-" in done.stderr
-    assert "its executors stay as they are: master local[2] runs all tasks inside the driver" in done.stderr
+    assert " shops (local-" in done.stderr
+    assert "master local[2] runs all tasks inside the driver" in done.stderr
     assert "where the time of a batch goes" in done.stdout
     for stage in ("totals_of_shops", "orders_of_shops"):
         assert re.search(rf"(?m)^ *{stage}  .* \d[\d,.]*/s *$", done.stdout), done.stdout

@@ -7,13 +7,14 @@ the application needs the sum. `scale_query` plans and carries out the steps tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from autotrascale.analyze.live.application import ApplicationRun, FollowedApplication
+from autotrascale.analyze.unmarked_query import OPERATOR
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.observation import RescaleResult
 from autotrascale.execute.spark.clusters.registered_executors import GRANT_TIMEOUT_SECONDS
 from autotrascale.execute.spark.controller.agent_client import AgentClient
 from autotrascale.execute.spark.protocol.agent_messages import (
@@ -38,24 +39,6 @@ from autotrascale.plan.sizing.executor_plan import (
 
 _POLL_SECONDS = 0.5
 _MAX_PLANS = 3  # for one need: after a refusal by the cluster, the rest is planned again
-
-
-@dataclass(frozen=True)
-class ScaleResult:
-    """Result of scaling a query.
-
-    `share`: executors that the query may use now. `phases`: seconds by phase. `detail`: why the share differs
-    from the need. `how`: of the last rescale, in place or overlapped, and why. `overlap_seconds`: time in which the query
-    ran twice.
-    """
-
-    done: bool
-    share: int
-    standstill_seconds: float = 0.0
-    phases: Mapping[str, float] = field(default_factory=dict)
-    detail: str = ""
-    how: str = ""
-    overlap_seconds: float = 0.0
 
 
 class AdoptedApplication:
@@ -136,7 +119,7 @@ class AdoptedApplication:
         needs = self._needs()
         return share_executors({**needs, query: needs.get(query, 1)}, self.executors)[query]
 
-    def scale_query(self, query: str, executors: int) -> ScaleResult:
+    def scale_query(self, query: str, executors: int) -> RescaleResult:
         """Give a query `executors`, as far as the other queries and the cluster allow.
 
         Each plan is carried out step by step. If the cluster does not grant executors, the rest is planned again
@@ -162,8 +145,8 @@ class AdoptedApplication:
             bounds = ExecutorRange(min(bounds.least, self.executors), self.executors)
         self.refresh()
         share = self.share(query)
-        is_done = share >= executors and not detail
-        return ScaleResult(is_done, share, standstill, phases, detail, last_rescale.how, last_rescale.overlap_seconds)
+        is_done, how, overlap = share >= executors and not detail, last_rescale.how, last_rescale.overlap_seconds
+        return RescaleResult(time.time(), is_done, {OPERATOR: share}, standstill, phases, detail, how, overlap)
 
     def _needs(self) -> dict[str, int]:
         """Return the executors that each active query needs. Queries without a decision share the rest."""

@@ -130,17 +130,8 @@ class AdoptedJob(Closeable):
         except EngineError as problem:
             share = self._application.share(self.query)
             return RescaleResult(time.time(), False, {OPERATOR: share}, detail=str(problem))
-        self._from_ms = time.time() * 1000
-        return RescaleResult(
-            time.time(),
-            result.done,
-            {OPERATOR: result.share},
-            result.standstill_seconds,
-            result.phases,
-            result.detail,
-            result.how,
-            result.overlap_seconds,
-        )
+        self._from_ms = result.at * 1000
+        return result
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)

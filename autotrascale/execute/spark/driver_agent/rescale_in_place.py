@@ -123,14 +123,7 @@ def read_query_state(handle: QueryHandle, *, refresh: bool = False) -> QueryStat
     return state
 
 
-def no_alternative(*_: object) -> tuple[None, str]:
-    """Rescale in place, without a reason."""
-    return None, ""
-
-
-def rescale(
-    handle: QueryHandle, request: RescaleQuery, alternative: AlternativeRescale = no_alternative
-) -> QueryRescaled:
+def rescale(handle: QueryHandle, request: RescaleQuery, alternative: AlternativeRescale) -> QueryRescaled:
     """Give a query other partitions. The alternative is tried first.
 
     Raises `EngineError` if the query cannot be rescaled, or is down after a rescale that failed.
