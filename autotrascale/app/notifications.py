@@ -206,7 +206,7 @@ class Notifier:
         now = self._last[condition.job] = carry_over(before, condition)
         for target in () if is_quiet else self._targets:
             for event in find_events(before, now, target.settings.hold_seconds):
-                if event.occasion in target.settings.when:
+                if event.kind in target.settings.when:
                     self._enqueue(target, event)
 
     def forget(self, job: str) -> None:

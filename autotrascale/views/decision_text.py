@@ -11,7 +11,7 @@ from autotrascale.domain.true_rates import compute_true_rates
 from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
 from autotrascale.plan.formatting import format_amount, format_percent, format_seconds, join_names
 from autotrascale.plan.sizing.executor_plan import ExecutorSize
-from autotrascale.views.executor_cost import count, format_hourly_cost, format_usage
+from autotrascale.views.executor_cost import format_count, format_hourly_cost, format_usage
 
 
 def format_decision(entry: Mapping[str, Any], target: float) -> str:
@@ -143,7 +143,9 @@ def summarize_session(
         return f"{name} was observed for too short a time to summarise."
     measured = totals.seconds - totals.unknown
     share = format_percent(totals.within / measured) if measured > 0 else "an unknown share"
-    rescales = "with advice only" if advise and not totals.rescales else f"with {count(totals.rescales, 'rescale')}"
+    rescales = (
+        "with advice only" if advise and not totals.rescales else f"with {format_count(totals.rescales, 'rescale')}"
+    )
     met = f"{name} met its target of {format_seconds(target)} in {share} of the measured time"
     return f"{met} ({format_clock(totals.seconds)}), {rescales}. It used {describe_usage(totals, size)}."
 

@@ -19,7 +19,7 @@ def format_hourly_cost(executors: int, size: ExecutorSize, instead_of: int | Non
     '3 executors of 2 cores, 0.36 $/h instead of 0.84 $/h'
     """
     memory = f" and {size.memory}" if size.memory else ""
-    text = f"{count(executors, 'executor')} of {count(size.cores, 'core')}{memory}"
+    text = f"{format_count(executors, 'executor')} of {format_count(size.cores, 'core')}{memory}"
     is_changed = instead_of is not None and instead_of != executors
     if size.price is None:
         return text + (f" instead of {instead_of}" if is_changed else "")
@@ -44,16 +44,16 @@ def format_usage(
     if not static:
         return text
     saved = format_percent(max(0.0, 1 - used / static))
-    text += f" instead of {format_amount(static)} with {count(peak, unit)} all the time: saved {saved}"
+    text += f" instead of {format_amount(static)} with {format_count(peak, unit)} all the time: saved {saved}"
     if price is None:
         return text
     return f"{text}, {format_money((static - used) * price)} of {format_money(static * price)}"
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return the number with the noun in singular or plural.
 
-    >>> count(1, "core"), count(2, "core")
+    >>> format_count(1, "core"), format_count(2, "core")
     ('1 core', '2 cores')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Sizes of executors in words: what they are, what should be done and why, and what was done."""
+"""Executor sizes as text: sizes, their use, Spark settings that measurements need, and the log of changes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from autotrascale.domain.executor_window import RESOURCES, ExecutorSizes, Execut
 from autotrascale.plan.executor_size import size_evidence
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.formatting import format_amount, format_percent
+from autotrascale.views.executor_cost import format_count
 
 
 @dataclass(frozen=True)
 class NeededSetting:
-    """Without it some signal is missing."""
+    """A Spark setting without which a measurement is missing."""
 
     name: str
     value: str
@@ -25,57 +26,57 @@ class NeededSetting:
 PROCESS_TREE = NeededSetting(
     size_evidence.PROCESS_TREE,
     size_evidence.REQUIRED_SETTINGS[size_evidence.PROCESS_TREE],
-    "the resident memory of JVM and Python workers: without it nothing is known of memory beside the heap",
+    "it reports the resident memory of JVM and Python workers; without it memory outside the heap is unknown",
 )
 POLLING = NeededSetting(
     size_evidence.POLLING,
     size_evidence.REQUIRED_SETTINGS[size_evidence.POLLING],
-    "an executor looks at its memory between heartbeats too: without it short tasks are never seen",
+    "executors measure their memory between heartbeats, too; without it the memory of short tasks is unknown",
 )
 STAGES = NeededSetting(
     size_evidence.STAGES,
     size_evidence.REQUIRED_SETTINGS[size_evidence.STAGES],
-    "peaks of each stage are in the log, of executors whose tasks were too short to be looked at themselves",
+    "the log has the peaks of each stage, also for tasks that are too short to be measured",
 )
 NEEDED = (PROCESS_TREE, POLLING, STAGES)
 
 
 def find_missing_settings(window: ExecutorWindow, local: bool = False) -> tuple[NeededSetting, ...]:
-    """What has to be switched on for what the window does not know."""
+    """Return the settings for the measurements that the window lacks. None are needed in local mode."""
     if local or window.memory_mb is not None:
         return ()
     return NEEDED if window.heap_used_mb is None else (PROCESS_TREE,)
 
 
 def describe_sizes(sizes: ExecutorSizes) -> str:
+    """Return sizes as text.
+
+    >>> describe_sizes(ExecutorSizes(1024, 384, 2, 3))
+    '3 executors of 2 cores, heap 1,024 MB and overhead 384 MB'
     """
-    >>> in_words(Sizes(1024, 384, 2, 3))
-    '3 executors of 2 cores, heap 1,024 MB and 384 MB beside it'
-    """
-    return (
-        f"{_count(sizes.executors, 'executor')} of {_count(sizes.cores, 'core')}, heap {sizes.heap_mb:,} MB"
-        f" and {sizes.overhead_mb:,} MB beside it"
-    )
+    executors, cores = format_count(sizes.executors, "executor"), format_count(sizes.cores, "core")
+    return f"{executors} of {cores}, heap {sizes.heap_mb:,} MB and overhead {sizes.overhead_mb:,} MB"
 
 
 def describe_use(window: ExecutorWindow) -> str:
-    """One line of what it used, of what is known."""
+    """Return the known measurements of a window in one line."""
     parts = [
         ("heap touched", window.heap_touched_mb, _mb),
-        ("beside it", window.outside_mb, _mb),
-        ("collections", window.gc_share, format_percent),
+        ("outside the heap", window.outside_mb, _mb),
+        ("garbage collection", window.gc_share, format_percent),
         ("slots busy", window.busy, format_percent),
-        ("of that computing", window.cpu_share, format_percent),
+        ("computing, of that", window.cpu_share, format_percent),
         ("state", window.state_mb, _mb),
         ("spilled", window.spilled_mb or None, _mb),
     ]
     return (
-        ", ".join(f"{name} {shown(value)}" for name, value, shown in parts if value is not None) or "nothing is known"
+        ", ".join(f"{name} {shown(value)}" for name, value, shown in parts if value is not None)
+        or "nothing was measured"
     )
 
 
 def size_action_rows(actions: Sequence[SizeChange]) -> list[tuple[str, ...]]:
-    """A row for each line of the action log."""
+    """Return a row for each entry of the log, under `SIZE_ACTION_COLUMNS`."""
     return [
         (
             datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%d %H:%M"),
@@ -89,11 +90,11 @@ def size_action_rows(actions: Sequence[SizeChange]) -> list[tuple[str, ...]]:
     ]
 
 
-SIZE_ACTION_COLUMNS = ("at (UTC)", "action", "what", "policy", "change", "why")
+SIZE_ACTION_COLUMNS = ("at (UTC)", "change no.", "step", "policy", "change", "why")
 
 
 def format_size_change(action: SizeChange) -> str:
-    """All that becomes other: memory of both kinds may be given back at once, or what a host has no room for spread."""
+    """Return every resource that changes. One action may change several."""
     before, after = action.before, action.after
     changed = [each for each in RESOURCES if before.of(each) != after.of(each)]
     return ", ".join(f"{each} {before.of(each):,} → {after.of(each):,}" for each in changed)
@@ -123,7 +124,3 @@ def sizes_as_data(sizes: ExecutorSizes) -> Mapping[str, int]:
 
 def _mb(value: float) -> str:
     return f"{format_amount(value)} MB"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Pieces of HTML: a box with a title, a table, a chart. Self-contained, without a script, and everything escaped."""
+"""Pieces of HTML: a box with a title, a table, a chart. Self-contained, without scripts, and with escaped text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from html import escape
 
 WIDTH, HEIGHT, LEFT, FOOT = 560, 180, 64, 24
 _TICKS = (1.0, 2.0, 5.0)
-_MOST_ROWS = 40  # of one table; a cell of a notebook is no listing
+_MAX_ROWS = 40  # of one table
 _CELL = "padding:2px 10px;border-bottom:1px solid #ddd;color:inherit;text-align:"
 
 
 @dataclass(frozen=True)
 class ChartPoint:
-    """One trial of a chart: where it stands, how high, and what is said when somebody points at it. `y` is None for one
-    that has no value: it stands on the upper edge, as a cross."""
+    """One point of a chart, with the text of its tooltip. A point without a value is a cross at the upper edge."""
 
     x: int
     y: float | None
@@ -39,8 +38,8 @@ def render_list(texts: Iterable[str]) -> str:
 
 
 def render_table(columns: Sequence[str], rows: Sequence[Sequence[object]], strong: int | None = None) -> str:
-    """Numbers to the right. `strong` is the row that matters. Of a long table the beginning, and how much more."""
-    shown, left_out = rows[:_MOST_ROWS], len(rows) - _MOST_ROWS
+    """Return a table, cut after 40 rows. Columns of numbers are aligned right; `strong` is the number of a bold row."""
+    shown, left_out = rows[:_MAX_ROWS], len(rows) - _MAX_ROWS
     right = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
     head = "".join(_cell("th", column, each) for column, each in zip(columns, right, strict=True))
     body = "".join(
@@ -54,7 +53,7 @@ def render_table(columns: Sequence[str], rows: Sequence[Sequence[object]], stron
 
 
 def render_chart(points: Sequence[ChartPoint], limit: float | None, unit: str, caption: str) -> str:
-    """Values one after the other, with the limit that they shall keep: an SVG of its own. Empty without a value."""
+    """Return an SVG of values in order, with a line at `limit`. "" without a value."""
     values = [point.y for point in points if point.y is not None] + ([] if limit is None else [limit])
     if not points or not values:
         return ""
@@ -82,7 +81,7 @@ def render_chart(points: Sequence[ChartPoint], limit: float | None, unit: str, c
 
 
 def render_document(title: str, body: str) -> str:
-    """A file of its own."""
+    """Return a whole HTML document."""
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><body>{body}</body></html>'
     )
@@ -112,7 +111,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _above(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20 … that is not below."""
+    """Return the least of 1, 2, 5, 10, 20 … that is not below `value`."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,9 +1,9 @@
-"""What somebody should hear of a control loop: two views of it, one after the other, give what is new.
+"""Events of a control loop for notifications. Two conditions of a loop, one after the other, give the events between.
 
-rescale   it was rescaled, or a rescale failed
-miss      the target is missed, and when it is met again
-hold      no look could be decided on for long, and when one can again
-down      the job does not run, or its loop has died; and when it is back
+rescale   the job was rescaled, or a rescale failed
+miss      the target is missed; over: the target is met again
+hold      no observation allowed a decision for long; over: an observation allows one again
+down      the job is down, or its loop's process died; over: it runs again
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ EventKind = Literal["rescale", "miss", "hold", "down"]
 
 @dataclass(frozen=True)
 class LoopCondition:
-    """A loop at one moment, as far as news are made of it."""
+    """A loop at one moment, as far as events need it.
+
+    Args:
+        latency_target: seconds.
+        met: whether several observations meet the target; None: unknown, or not yet.
+        held_seconds: time since the last decision; `holds_for` is the reason code.
+        lost: the process of the loop died.
+        reasons: of the last entry.
+    """
 
     job: str
     simulated: bool
@@ -28,17 +36,19 @@ class LoopCondition:
     running: Mapping[str, int] | None = None
     latency_seconds: float | None = None
     rescales: int = 0
-    met: bool | None = None  # whether it meets its target, by more than one look; None: not known, or not yet
+    met: bool | None = None
     held_seconds: float = 0.0
     holds_for: str = ""
     down: bool = False
-    lost: bool = False  # its process died
-    reasons: tuple[str, ...] = ()  # of its last entry
+    lost: bool = False
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LoopEvent:
-    occasion: EventKind
+    """One event. `over`: the condition has ended."""
+
+    kind: EventKind
     over: bool
     job: str
     simulated: bool
@@ -46,9 +56,9 @@ class LoopEvent:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
-        """What a webhook gets."""
+        """Return the event as a webhook gets it."""
         return {
-            "event": self.occasion,
+            "event": self.kind,
             "over": self.over,
             "job": self.job,
             "simulated": self.simulated,
@@ -78,54 +88,58 @@ def observe_condition(
 
 
 def carry_over(before: LoopCondition | None, now: LoopCondition) -> LoopCondition:
-    """What is not known yet is taken to be as it was."""
+    """Return `now`, with the previous `met` while the new value is unknown."""
     return now if now.met is not None or before is None else replace(now, met=before.met)
 
 
 def find_events(before: LoopCondition | None, now: LoopCondition, hold_seconds: float) -> Iterator[LoopEvent]:
-    """Nothing is new at the first view but what is wrong in it."""
+    """Yield the events between two conditions. Without an earlier one, only present problems are events.
+
+    Args:
+        hold_seconds: time without a decision from which on it is an event; 0: never.
+    """
     was = before or LoopCondition(now.job, now.simulated, now.latency_target, now.running, rescales=now.rescales)
     if now.rescales > was.rescales:
         yield _rescaled(was, now)
-    yield from _spell("miss", was.met is False, now.met is False, now, _miss(now), "meets its target again")
-    long, still = was.held_seconds >= hold_seconds > 0, now.held_seconds >= hold_seconds > 0
-    held = f"could not be decided on for {format_seconds(now.held_seconds)}: {now.holds_for or 'no reason'}"
-    yield from _spell("hold", long, still, now, held, "can be decided on again")
-    why = "has no loop any more: its process died" if now.lost else f"does not run{_because(now)}"
-    yield from _spell("down", was.down or was.lost, now.down or now.lost, now, why, "is back")
+    yield from _begin_or_end("miss", was.met is False, now.met is False, now, _miss(now), "meets its target again")
+    was_long, is_long = was.held_seconds >= hold_seconds > 0, now.held_seconds >= hold_seconds > 0
+    held = f"had no decision for {format_seconds(now.held_seconds)}: {now.holds_for or 'no reason'}"
+    yield from _begin_or_end("hold", was_long, is_long, now, held, "has decisions again")
+    why = "lost its control loop: the process died" if now.lost else f"is down{_because(now)}"
+    yield from _begin_or_end("down", was.down or was.lost, now.down or now.lost, now, why, "runs again")
 
 
 def _miss(now: LoopCondition) -> str:
-    latency = (
-        "its latency is not known" if now.latency_seconds is None else f"latency {format_seconds(now.latency_seconds)}"
-    )
+    latency = "latency unknown" if now.latency_seconds is None else f"latency {format_seconds(now.latency_seconds)}"
     return f"misses its target: {latency}, target {format_seconds(now.latency_target)}"
 
 
 def _rescaled(was: LoopCondition, now: LoopCondition) -> LoopEvent:
     before, after = was.running or {}, now.running or {}
-    changed = set(before) == set(after) and dict(before) != dict(after)
-    text = f"rescaled: {format_changes(before, after)}" if changed else f"a rescale failed{_because(now)}"
-    return _news("rescale", False, now, text, {"before": dict(before), "running": dict(after), "failed": not changed})
+    is_changed = set(before) == set(after) and dict(before) != dict(after)
+    text = f"rescaled: {format_changes(before, after)}" if is_changed else f"a rescale failed{_because(now)}"
+    return _event(
+        "rescale", False, now, text, {"before": dict(before), "running": dict(after), "failed": not is_changed}
+    )
 
 
-def _spell(
-    occasion: EventKind, was: bool, now: bool, view: LoopCondition, begins: str, ends: str
+def _begin_or_end(
+    kind: EventKind, was: bool, now: bool, loop: LoopCondition, begins: str, ends: str
 ) -> Iterator[LoopEvent]:
     if was != now:
-        yield _news(occasion, was, view, ends if was else begins, {})
+        yield _event(kind, was, loop, ends if was else begins, {})
 
 
-def _news(occasion: EventKind, over: bool, view: LoopCondition, text: str, numbers: Mapping[str, Any]) -> LoopEvent:
-    marked = " (simulated)" if view.simulated else ""
-    known = {
-        "latency_seconds": view.latency_seconds,
-        "latency_target": view.latency_target,
-        "running": None if view.running is None else dict(view.running),
+def _event(kind: EventKind, over: bool, loop: LoopCondition, text: str, numbers: Mapping[str, Any]) -> LoopEvent:
+    simulated = " (simulated)" if loop.simulated else ""
+    data = {
+        "latency_seconds": loop.latency_seconds,
+        "latency_target": loop.latency_target,
+        "running": None if loop.running is None else dict(loop.running),
         **numbers,
     }
-    return LoopEvent(occasion, over, view.job, view.simulated, f"{view.job}{marked} {text}", known)
+    return LoopEvent(kind, over, loop.job, loop.simulated, f"{loop.job}{simulated} {text}", data)
 
 
-def _because(view: LoopCondition) -> str:
-    return f": {join_names(view.reasons, 3)}" if view.reasons else ""
+def _because(loop: LoopCondition) -> str:
+    return f": {join_names(loop.reasons, 3)}" if loop.reasons else ""

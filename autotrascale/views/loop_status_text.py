@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from autotrascale.plan.formatting import format_amount, format_changes, format_percent, format_seconds, join_names
 from autotrascale.views.decision_text import describe_usage, format_reasons
-from autotrascale.views.executor_cost import count, format_hourly_cost
+from autotrascale.views.executor_cost import format_count, format_hourly_cost
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.decision_journal.loop_status import CommandStatus, JournaledLoop, LoopStatus
@@ -95,7 +95,7 @@ def _state(status: LoopStatus) -> tuple[str, Tone]:
     if status.order is not None:
         return f"{status.state} by {status.order.asked_by or UNKNOWN}", "waiting"
     if status.held_in_a_row:
-        return f"no decision for {count(status.held_in_a_row, 'observation')}", "waiting"
+        return f"no decision for {format_count(status.held_in_a_row, 'observation')}", "waiting"
     if status.advises:
         return "advises only", "good" if status.target_met else "waiting"
     return "scales the job", "bad" if status.target_met is False else "good"
@@ -124,7 +124,7 @@ def _cost(loop: JournaledLoop, status: LoopStatus) -> str:
     if status.running is None:
         return "nothing runs"
     size, instances = loop.session.header.executor, sum(status.running.values())
-    return count(instances, "instance") if size is None else format_hourly_cost(instances, size)
+    return format_count(instances, "instance") if size is None else format_hourly_cost(instances, size)
 
 
 def _saved(loop: JournaledLoop) -> str:

@@ -1,4 +1,4 @@
-"""How studies, runs, models and decisions look in a notebook, and a tuning run in MLflow's pages."""
+"""Studies, runs, models and decisions as HTML for notebooks, and a tuning run as a page for MLflow."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from autotrascale.views.html_fragments import (
 from autotrascale.views.verdict import summarize_outcome
 
 _ENDED: Mapping[str | None, str] = {
-    None: "the search goes on",
-    "target-met": "it is over: the answer can be trusted to meet the target",
-    "rule-unsatisfiable": "it is over: only more than the over-allocation allows would meet the target",
-    "exhausted": "it is over: every configuration was run",
-    "budget": "it is over: the runs are used up",
+    None: "the search continues",
+    "target-met": "finished: the target is met, and confirmed",
+    "rule-unsatisfiable": "finished: the target needs more than the over-allocation allows",
+    "exhausted": "finished: every configuration was run",
+    "budget": "finished: the budget of runs is used up",
 }
 
 
 @singledispatch
 def as_html(value: object) -> str:
-    raise TypeError(f"{type(value).__name__} has no look of its own")
+    """Return a value as HTML. Raises `TypeError` for other types."""
+    raise TypeError(f"{type(value).__name__} has no HTML form")
 
 
 @as_html.register
@@ -45,7 +46,7 @@ def _study(study: AskTellStudy) -> str:
     title = f"Study: latency target {format_seconds(target)}, {len(study.runs)} of at most {study.max_runs} runs"
     bounds = f"between floor {_vector(study.lattice.lower)} and P_max {_vector(study.lattice.upper)}"
     if not study.runs:
-        return render_box(title, render_line(f"{bounds}; nothing has been told yet"))
+        return render_box(title, render_line(f"{bounds}; no result yet"))
     answer = study.answer
     points = [
         ChartPoint(i, _ms(run.latency), _run_words(run), run.parallelism == answer.parallelism)
@@ -76,10 +77,11 @@ def _run(run: Run) -> str:
 def _model(model: BenefitModel) -> str:
     others = sorted({ancestor.rate for ancestor in model.ancestors})
     beside = (
-        f", learned together with runs at {', '.join(f'{format_amount(rate)}/s' for rate in others)}" if others else ""
+        f", trained together with runs at {', '.join(f'{format_amount(rate)}/s' for rate in others)}" if others else ""
     )
+    rate, target = format_amount(model.rate), format_seconds(model.latency_target)
     return render_box(
-        f"Benefit model at {format_amount(model.rate)} records/s, latency target {format_seconds(model.latency_target)}",
+        f"Benefit model at {rate} records/s, latency target {target}",
         render_line(f"floor {_vector(model.floor)}, P_max {_vector(model.p_max)}{beside}"),
         render_table(
             ("parallelism", "latency", "benefit score", "windows"), [_sample_row(each) for each in model.samples]
@@ -89,11 +91,9 @@ def _model(model: BenefitModel) -> str:
 
 @as_html.register
 def _decision(decision: Decision) -> str:
-    does = (
-        "holds on what it does not know" if decision.hold else "a change" if decision.changed else "nothing to change"
-    )
+    kind = "no decision, on hold" if decision.hold else "a change" if decision.changed else "no change"
     return render_box(
-        f"Decision of {decision.policy}: {does}",
+        f"Decision of {decision.policy}: {kind}",
         render_table(("operator", "parallelism"), list(decision.parallelism.items())),
         render_list(reason.text for reason in decision.reasons),
     )
@@ -125,7 +125,7 @@ def _outcome(outcome: Outcome) -> str:
         render_chart(
             points, 1000 * outcome.job.target.latency_seconds, "ms", "Latency of each trial; dashed: the target"
         ),
-        render_table(("trial", "phase", "parallelism", "found"), trials),
+        render_table(("trial", "phase", "parallelism", "result"), trials),
         render_list(outcome.remarks),
     )
 
@@ -148,7 +148,7 @@ def install_html_reprs() -> None:
 
 
 def render_report(outcome: Outcome) -> str:
-    """A tuning run as a file that can be opened anywhere."""
+    """Return a tuning run as a whole HTML document."""
     return render_document(f"Tuning run of {outcome.job.name}", as_html(outcome))
 
 
@@ -168,15 +168,9 @@ def _sample_row(sample: ModelSample) -> tuple[object, ...]:
 
 
 def _best_words(best: Best) -> str:
-    chance = "" if best.probability is None else f", with {format_probability(best.probability)} probability"
-    state = (
-        "can be trusted to meet"
-        if best.trusted
-        else "measured within, not yet trusted"
-        if best.met_target
-        else "misses"
-    )
-    return f"{_vector(best.parallelism)}: {_latency(best.latency)}, {state} the target{chance}; score {best.score:.3f}"
+    chance = "" if best.probability is None else f", probability {format_probability(best.probability)}"
+    state = "target met" if best.trusted else "within the target, not confirmed" if best.met_target else "target missed"
+    return f"{_vector(best.parallelism)}: {_latency(best.latency)}, {state}{chance}; score {best.score:.3f}"
 
 
 def _evaluated(each: Evaluation) -> str:

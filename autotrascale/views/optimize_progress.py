@@ -1,5 +1,4 @@
-"""How far `study.optimize` is, in one line that is overwritten where there is a terminal or a notebook, and in a line
-for each run where there is neither."""
+"""The progress of `study.optimize`: one line that is overwritten in a terminal or notebook, else a line per run."""
 
 from __future__ import annotations
 
@@ -10,17 +9,19 @@ from autotrascale.plan.formatting import format_seconds
 from autotrascale.plan.search.ask_tell import AskTellStudy
 from autotrascale.plan.search.lattice import Point
 
-CELLS = 20
+BAR_CELLS = 20
 
 
 class ProgressLine:
+    """The line of one call of `optimize`."""
+
     def __init__(self, to: TextIO) -> None:
-        self._to, self._over = to, to.isatty() or "ipykernel" in sys.modules
+        self._to, self._overwrites = to, to.isatty() or "ipykernel" in sys.modules
         self._width = 0
         self._open = False
 
     def running(self, study: AskTellStudy, k: Point) -> None:
-        if self._over:
+        if self._overwrites:
             self._show(f"{_bar(study)} {_vector(k)}: running …{_best(study)}")
 
     def done(self, study: AskTellStudy, k: Point, latency: float | None) -> None:
@@ -28,16 +29,15 @@ class ProgressLine:
         self._show(f"{_bar(study)} {_vector(k)}: {found}{_best(study)}")
 
     def interrupted(self, study: AskTellStudy) -> None:
-        self._show(f"{_bar(study)} interrupted: what was told is kept, and optimize() goes on{_best(study)}")
+        self._show(f"{_bar(study)} interrupted: results are kept, and optimize() continues from here{_best(study)}")
 
     def close(self) -> None:
-        """The last line stays."""
         if self._open:
             print(file=self._to, flush=True)
             self._open = False
 
     def _show(self, text: str) -> None:
-        if not self._over:
+        if not self._overwrites:
             print(text, file=self._to, flush=True)
             return
         print("\r" + text.ljust(self._width), end="", file=self._to, flush=True)
@@ -45,10 +45,9 @@ class ProgressLine:
 
 
 def _bar(study: AskTellStudy) -> str:
-    """Of the runs that it may take at most: it may be over before."""
     done = len(study.runs)
-    filled = CELLS if study.finished else min(CELLS - 1, CELLS * done // study.max_runs)
-    return f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{study.max_runs}"
+    filled = BAR_CELLS if study.finished else min(BAR_CELLS - 1, BAR_CELLS * done // study.max_runs)
+    return f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {done}/{study.max_runs}"
 
 
 def _best(study: AskTellStudy) -> str:
@@ -57,7 +56,7 @@ def _best(study: AskTellStudy) -> str:
     best = study.answer
     if best.latency is None:
         return ""
-    meets = "meets the target" if best.trusted else "not yet trusted" if best.met_target else "misses the target"
+    meets = "meets the target" if best.trusted else "not confirmed" if best.met_target else "misses the target"
     return f"  [best {_vector(best.parallelism)} {format_seconds(best.latency)}, {meets}]"
 
 

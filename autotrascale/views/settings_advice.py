@@ -1,4 +1,4 @@
-"""Settings that were advised, as people read and as they paste them."""
+"""Advised Spark settings as text, as arguments to paste, and as data."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from autotrascale.domain.partitions import SourcePartitions
 from autotrascale.domain.stages import StageTime, compute_work_shares
 from autotrascale.plan.formatting import format_amount, format_percent, format_seconds
 from autotrascale.plan.sizing.settings_advice import AdvisedSetting, SettingsAdvice, SetupPrediction
-from autotrascale.views.executor_cost import format_money
+from autotrascale.views.executor_cost import format_count, format_money
 
 UNKNOWN = "?"
-UNEVEN = 1.5  # times the mean, from which on the busiest partition is named
+UNEVEN_RATIO = 1.5  # of the mean; from here on the busiest partition is named
 
 
 def advice_lines(
     advice: SettingsAdvice, *, measured_latency: float | None = None, price: float | None = None
 ) -> list[str]:
-    """What to change and why, what it is expected to bring, and what to mind."""
+    """Return the changes with reasons, today's and the expected latency, and caveats.
+
+    Args:
+        measured_latency: seconds.
+        price: of one executor for an hour.
+    """
     target, statistic = format_seconds(advice.target.latency_seconds), advice.target.statistic
     found = []
     if not advice.settings:
-        found.append(f"today's settings are right for {target} ({statistic})")
+        found.append(f"no change: today's settings hold {target} ({statistic})")
     for setting in advice.settings:
         now = setting.now or ("not set" if setting.known else "unknown")
         found.append(f"{_named(setting)}: {now} → {setting.value}  ({setting.reason})")
@@ -36,8 +41,7 @@ def advice_lines(
 
 
 def spark_submit_arguments(settings: Sequence[AdvisedSetting]) -> str:
-    """For `spark-submit`; empty where nothing of Spark's own changes. Options of a source and triggers stand in the
-    program."""
+    """Return the arguments for `spark-submit`. Source options and triggers are set in the program instead."""
     found = []
     for setting in settings:
         if setting.kind == "conf" and setting.name == "spark.master":
@@ -48,14 +52,14 @@ def spark_submit_arguments(settings: Sequence[AdvisedSetting]) -> str:
 
 
 def program_lines(settings: Sequence[AdvisedSetting]) -> list[str]:
-    """Lines for the reader or the writer of the query, and for its marks."""
+    """Return lines for the program: source options, marks and triggers."""
     found = [f'.option("{each.name}", "{each.value}")' for each in settings if each.kind == "source option"]
     found += [f'mark(…, "{each.name}", parallelism={each.value})' for each in settings if each.kind == "mark"]
     return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
 
 
 def advice_as_data(advice: SettingsAdvice, *, price: float | None = None) -> dict[str, Any]:
-    """For JSON. What cannot keep up has no latency."""
+    """Return the advice as plain data. A setup that falls behind has no latency."""
     return {
         "target_seconds": advice.target.latency_seconds,
         "statistic": advice.target.statistic,
@@ -83,7 +87,7 @@ STAGE_COLUMNS = (
 
 
 def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
-    """Where a batch's time goes, under `STAGE_COLUMNS`."""
+    """Return a row for each stage of a batch, under `STAGE_COLUMNS`."""
     return [
         (
             stage.name,
@@ -101,14 +105,15 @@ def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
 
 
 def format_source(source: SourcePartitions) -> str:
-    """`clicks: 3 partitions, 1,200 records behind, 4.1 s of input; partition 2 has 61% of what arrives`"""
-    count, waiting, lag = len(source.partitions), source.waiting, source.lag_seconds
-    line = f"{', '.join(source.topics)}: {count} partition{'' if count == 1 else 's'}, {format_amount(waiting)} records behind"
+    """Return a line such as `clicks: 3 partitions, 1,200 records behind, 4.1 s of input`."""
+    partitions, waiting, lag = len(source.partitions), source.waiting, source.lag_seconds
+    backlog = format_amount(waiting)
+    line = f"{', '.join(source.topics)}: {format_count(partitions, 'partition')}, {backlog} records behind"
     if waiting and lag is not None:
         line += f", {format_seconds(lag)} of input"
-    if count > 1 and source.rate and (source.skew or 0.0) >= UNEVEN:
+    if partitions > 1 and source.rate and (source.skew or 0.0) >= UNEVEN_RATIO:
         share = format_percent((source.busiest.rate or 0.0) / source.rate)
-        line += f"; partition {source.busiest.number} has {share} of what arrives"
+        line += f"; partition {source.busiest.number} gets {share} of the records"
     return line
 
 
@@ -124,8 +129,9 @@ def _as_data(of: SetupPrediction, price: float | None) -> dict[str, Any]:
 
 
 def _expected(of: SetupPrediction, statistic: str, price: float | None) -> str:
-    executors = f"{of.executors} executor{'' if of.executors == 1 else 's'}"
-    cost = "" if price is None else f", {format_money(price * of.executors)} an hour"
+    cost = "" if price is None else f", {format_money(price * of.executors)}/h"
+    executors = f"{format_count(of.executors, 'executor')}{cost}"
     if not math.isfinite(of.latency_seconds):
-        return f"{executors}{cost}: falls behind, each second of input takes {of.busy:.2f} s"
-    return f"{executors}{cost}: {format_seconds(of.latency_seconds)} ({statistic}), batches of {format_seconds(of.batch_seconds)}"
+        return f"{executors}: falls behind, each second of input takes {of.busy:.2f} s"
+    latency, batch = format_seconds(of.latency_seconds), format_seconds(of.batch_seconds)
+    return f"{executors}: {latency} ({statistic}), batches of {batch}"

@@ -1,4 +1,4 @@
-"""One line of progress: phase, trial, what runs, latency or verdict, best so far and whether it meets, time left."""
+"""The progress of a tuning run in one line: phase, trial, parallelism, result, best so far, time left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from autotrascale.tuning import TuningProgress
 from autotrascale.views.explanation import format_parallelism
 from autotrascale.views.machine_pressure import shortage_note
 
-SHOWN = 8  # operators: a line should fit a screen
+MAX_OPERATORS = 8  # so that a line fits a screen
 
 
 def format_running_trial(progress: TuningProgress) -> str:
@@ -26,7 +26,6 @@ def format_finished_trial(progress: TuningProgress) -> str:
 
 
 def _best(progress: TuningProgress) -> str:
-    """Nothing before any trial held the rate."""
     if progress.best is None or progress.best_latency is None:
         return ""
     return f"  [best so far {format_seconds(progress.best_latency)}, {_meets(progress)}]"
@@ -35,13 +34,12 @@ def _best(progress: TuningProgress) -> str:
 def _meets(progress: TuningProgress) -> str:
     if progress.best_trusted:
         return "meets the target"
-    return "within the target, not yet trusted" if progress.best_meets else "misses the target"
+    return "within the target, not confirmed" if progress.best_meets else "misses the target"
 
 
 def _head(progress: TuningProgress) -> str:
-    return (
-        f"{progress.phase:<7} {progress.number:>2}/{progress.total}  {format_parallelism(progress.parallelism, SHOWN)}"
-    )
+    k = format_parallelism(progress.parallelism, MAX_OPERATORS)
+    return f"{progress.phase:<7} {progress.number:>2}/{progress.total}  {k}"
 
 
 def _left(progress: TuningProgress) -> str:

@@ -56,7 +56,7 @@ def test_a_partition_that_was_added_meanwhile_has_no_rate_yet() -> None:
 def test_it_is_told_in_a_line() -> None:
     parts = [Partition("clicks", str(number), 400, rate) for number, rate in enumerate((50.0, 200.0, 50.0))]
     assert format_source(SourcePartitions(tuple(parts))) == (
-        "clicks: 3 partitions, 1,200 records behind, 4.00 s of input; partition 1 has 67% of what arrives"
+        "clicks: 3 partitions, 1,200 records behind, 4.00 s of input; partition 1 gets 67% of the records"
     )
     assert (
         format_source(SourcePartitions((Partition("clicks", "0", 0, 10.0),))) == "clicks: 1 partition, 0 records behind"

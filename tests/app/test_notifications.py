@@ -119,7 +119,7 @@ def test_a_chat_gets_a_text_and_a_template_is_filled_in(receiver: Receiver, monk
     told.observe(replace(CALM, down=True, reasons=('the job "words" \\ does not run',)))
     posts = receiver.wait(3)
     told.close()
-    text = 'words does not run: the job "words" \\ does not run'
+    text = 'words is down: the job "words" \\ does not run'
     assert [each.body for each in posts] == [{"text": text}, {"text": f"down: {text} ($1)"}, {"a": ["words", text]}]
     assert [each.headers.get("Authorization") for each in posts] == [None, None, "Bearer bearer-token"]
 
@@ -207,9 +207,9 @@ def test_what_begins_is_over_before_it_begins_again(views: list[LoopCondition]) 
     for each in views:
         now = carry_over(before, each)
         for told in find_events(before, now, 600.0):
-            if told.occasion != "rescale":
-                assert told.over == open_.get(told.occasion, False)
-                open_[told.occasion] = not told.over
+            if told.kind != "rescale":
+                assert told.over == open_.get(told.kind, False)
+                open_[told.kind] = not told.over
         wrong = {"miss": now.met is False, "hold": now.held_seconds >= 600.0, "down": now.down or now.lost}
         assert all(open_.get(name, False) == value for name, value in wrong.items())
         assert list(find_events(now, now, 600.0)) == []

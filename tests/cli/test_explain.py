@@ -27,7 +27,7 @@ def test_a_finished_run_is_explained_as_it_was(name: str, tmp_path: Path, capsys
     path.unlink()
     assert run("explain", name) == 0
     out, err = capsys.readouterr()
-    assert out == said + f"  starting cold: there is no model of {name} yet\n"
+    assert out == said + f"  cold start: {name} has no model yet\n"
     assert err == ""
     assert run("explain", name, "--format", "json") == 0
     answer = json.loads(capsys.readouterr().out)
@@ -59,5 +59,5 @@ def test_an_unfinished_run_is_explained_so_far(
     capsys.readouterr()
     assert run("explain", name) == 0
     out = capsys.readouterr().out
-    assert "is interrupted: this is how things stand after 3 evaluations, and may change" in out
-    assert "is the least that holds the rate (floor)" in out
+    assert "is interrupted: the answer after 3 trials, which may change" in out
+    assert "the floor is " in out

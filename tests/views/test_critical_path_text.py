@@ -1,4 +1,4 @@
-"""What is said and drawn of critical paths: of any participation, and of some that we know the answer to."""
+"""Texts and plots of critical paths, for generated reports and for reports with a known answer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_line_for_each_thing_and_the_first_says_what_latency_is_made_of(one: C
     lines = explain_participation(one)
     assert all(line.endswith(".") and "\n" not in line and "nan" not in line for line in lines)
     if one.path_seconds > 0:
-        assert lines[0].startswith("Latency is made of ")
+        assert lines[0].startswith("Latency is ")
         biggest = next(part.name for part in one.kinds if part.name != WAITING)
         if one.kinds[0].participation >= 0.02 * (1 - one.waiting):
             assert describe_kind(biggest) in lines[0]
@@ -129,13 +129,13 @@ def known() -> CriticalPathReport:
 
 def test_a_query_bound_by_its_commits() -> None:
     assert explain_participation(known()) == [
-        "Latency is made of 60% the commit log, 40% processing.",
+        "Latency is 60% the commit log, 40% processing.",
         "By operator: 40% count.",
-        "Executor 1 has 100% of what all 2 executors have.",
-        "It would be shorter, at best by 60% if the commit log took no time, 13% if count had one instance more.",
-        "More parallelism takes off 40% at most, however many instances there are; one more of count takes off 13% at "
-        "most. The other 60% no instance shortens.",
-        "For 50% of the time it waited for input or its trigger; that is in none of the shares.",
+        "Executor 1 has 100% of the critical path of all 2 executors.",
+        "Largest possible savings: 60% if the commit log took no time, 13% if count had one more instance.",
+        "More parallelism saves at most 40%, with any number of instances; one more instance of count saves at most"
+        " 13%. The other 60% do not depend on parallelism.",
+        "It waited for input or its trigger 50% of the time, which is not part of these shares.",
     ]
 
 
@@ -156,9 +156,7 @@ def test_a_query_that_only_waited_and_one_without_work_for_operators() -> None:
     idle = replace(known(), waiting=1.0, kinds=(PathShare(WAITING, 1.0, 0.0),), what_ifs=())
     assert explain_participation(idle) == ["Nothing ran in this time: the query waited for input or for its trigger."]
     driver = replace(known(), operators=(), instances=(), what_ifs=(WhatIf("free", "commit", 0.4),))
-    assert "More parallelism gives nothing: no operator's work is on the critical paths." in explain_participation(
-        driver
-    )
+    assert "More parallelism saves nothing: no operator is on the critical paths." in explain_participation(driver)
     assert plots.plot_instances([driver]).missing
     assert plots.plot_kinds([]).missing
 

@@ -53,40 +53,40 @@ def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
     assert answers[0].load == pytest.approx(1.5)
     assert answers[1].load == pytest.approx(3.75)
     for answer in answers:
-        floor = f"{answer.floor} is the least that holds the rate (floor)"
-        assert answer.text.startswith(f"{floor}, as its work keeps {answer.load:.1f} instances busy")
+        floor = f"the floor is {answer.floor}"
+        assert answer.text.startswith(f"{floor}, because its work keeps {answer.load:.1f} instances busy")
 
 
 def test_an_operator_that_is_hardly_busy_is_told_as_such() -> None:
     sizing = outcome().sizing
     assert sizing is not None
     idle = replace(outcome(), sizing=replace(sizing, load=(0.004, 3.75)))
-    assert "its work keeps one instance busy for 0.4% of the time" in explain_operators(idle)[0].text
+    assert "its work keeps one instance busy 0.4% of the time" in explain_operators(idle)[0].text
 
 
 def test_below_the_floor_the_load_says_why_not() -> None:
     at_the_floor = tune(replace(JOB, target=Target(2.0)), engine())
     assert dict(at_the_floor.best.parallelism) == {"source": 2, "work": 4}
     texts = [w.text for w in explain_operators(at_the_floor)]
-    assert texts[0].endswith("with 1, it would fall behind: its instances would have to be busy 150% of the time")
-    assert texts[1].endswith("with 3, it would fall behind: its instances would have to be busy 125% of the time")
+    assert texts[0].endswith("with 1: the job would fall behind, because its instances would be busy 150% of the time")
+    assert texts[1].endswith("with 3: the job would fall behind, because its instances would be busy 125% of the time")
 
 
 def test_an_operator_at_its_least_is_said_to_be() -> None:
     bounded = Topology({"source": Operator(minimum=2), "work": Operator(("source",))})
     ran = ScriptedEngine(bounded, {"source": 1000.0, "work": 40.0}, lambda _: 0.1, p_max=8)
-    assert explain_operators(tune(replace(JOB, topology=bounded), ran))[0].text.endswith("it may not have fewer than 2")
+    assert explain_operators(tune(replace(JOB, topology=bounded), ran))[0].text.endswith("2 is the minimum")
 
 
 def test_one_fewer_is_what_was_measured_where_it_was_run() -> None:
     name = above_its_floor()
     i, point = list(CHAIN).index(name), fewer(above_its_floor())
     said = explain_operators(run_at(point, 0.62))[i].text
-    assert f"with {point[name]}, it took" in said
-    assert "beyond the target of 280 ms" in said
+    assert f"with {point[name]}: measured" in said
+    assert "above the target of 280 ms" in said
     said = explain_operators(run_at(point, None, Verdict.CANNOT_KEEP_UP))[i].text
-    assert said.endswith(f"with {point[name]}, it fell behind when run")
-    assert explain_operators(run_at(point, None, Verdict.FAILED))[i].text.endswith("it failed when run")
+    assert said.endswith(f"with {point[name]}: the job fell behind")
+    assert explain_operators(run_at(point, None, Verdict.FAILED))[i].text.endswith("the trial failed")
 
 
 def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() -> None:
@@ -97,10 +97,8 @@ def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() 
     ended = tune(replace(JOB, target=Target(0.5)), ran)
     best = {**ended.best.parallelism, "work": 5, "source": 2}
     said = explain_operators(replace(ended, best=replace(ended.best, parallelism=best)))[1].text
-    assert (
-        "with 4, it was within the target when run (492 ms, 4 times), but is not trusted: it meets 500 ms with" in said
-    )
-    assert said.endswith("probability, 97% is asked")
+    assert "with 4: measured 492 ms (4 times), within the target, but not confirmed: probability" in said
+    assert said.endswith("required 97%")
 
 
 def test_one_fewer_that_was_not_run_is_what_the_model_expects_with_its_probability() -> None:
@@ -112,7 +110,7 @@ def test_one_fewer_that_was_not_run_is_what_the_model_expects_with_its_probabili
     for answer in [each for each in explain_operators(ended) if each.operator in unseen]:
         chance = probability_met_at(ended, unseen[answer.operator])
         assert chance is not None
-        assert f"is expected (not run): within the target with {format_probability(chance)} probability" in answer.text
+        assert f"(not run), target met with probability {format_probability(chance)}" in answer.text
 
 
 def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
@@ -120,9 +118,9 @@ def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
     assert not missed.met_target
     for answer in explain_operators(missed):
         at_most = answer.k == 5
-        assert ("5 is all that it may have (P_max)" in answer.text) == at_most
-        assert at_most or f"with {answer.k + 1}, " in answer.text
-        assert "is asked" not in answer.text
+        assert ("5 is the maximum (P_max)" in answer.text) == at_most
+        assert at_most or f"with {answer.k + 1}: " in answer.text
+        assert "required" not in answer.text
 
 
 def test_the_papers_algorithms_know_no_probabilities() -> None:

@@ -34,7 +34,7 @@ def test_advice_as_people_read_it() -> None:
     assert any(line.startswith("trigger processingTime: 10 seconds → ") for line in found)
     assert any(line.startswith("source option maxOffsetsPerTrigger: unknown → ") for line in found)
     now = next(line for line in found if line.startswith("today:"))
-    assert "1 executor, 0.25 $ an hour: falls behind, each second of input takes 1.25 s" in now
+    assert "1 executor, 0.25 $/h: falls behind, each second of input takes 1.25 s" in now
     assert now.endswith("measured 41.00 s")
     then = next(line for line in found if line.startswith("expected:"))
     assert then.endswith("target 3.00 s")
@@ -55,7 +55,7 @@ def test_advice_as_programs_read_it() -> None:
 
 def test_nothing_to_change_is_said() -> None:
     advice = advise(WORD_COUNT, CurrentSettings(QuerySetup(2, 2, 200), "yarn"), Target(30.0), 24)
-    assert advice_lines(advice)[0] == "today's settings are right for 30.00 s (mean)"
+    assert advice_lines(advice)[0] == "no change: today's settings hold 30.00 s (mean)"
     assert spark_submit_arguments(advice.settings) == ""
 
 

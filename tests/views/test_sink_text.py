@@ -12,7 +12,7 @@ from autotrascale.views.sink_text import describe_output, describe_sink
 
 def test_only_the_real_sink_is_called_reached() -> None:
     for sink in get_args(Sink):
-        assert ("nothing reaches its own sink" in describe_sink(sink)) == (sink != "real")
+        assert ("nothing reaches" in describe_sink(sink)) == (sink != "real")
 
 
 @pytest.mark.parametrize(

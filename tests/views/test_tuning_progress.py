@@ -26,7 +26,7 @@ def test_one_line_says_all_of_it() -> None:
     ("meets", "trusted", "text"),
     [
         (False, False, "misses the target"),
-        (True, False, "within the target, not yet trusted"),
+        (True, False, "within the target, not confirmed"),
         (True, True, "meets the target"),
     ],
 )
@@ -45,7 +45,7 @@ def test_the_time_left_is_a_bound_and_said_when_it_is_worth_it(left: float | Non
 
 def test_a_starved_machine_is_said_behind_what_was_measured_there() -> None:
     starved = replace(DONE, shortage=MachinePressure(2, waiting=0.62, crowded=0.99))
-    said = "172 ms  [starved machine: tasks had no core for 62% of their time (2 cores)]  [best so far"
+    said = "172 ms  [overloaded machine: tasks waited for a core 62% of their time (2 cores)]  [best so far"
     assert said in format_finished_trial(replace(PROGRESS, done=starved))
 
 

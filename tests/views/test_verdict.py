@@ -38,11 +38,11 @@ def test_a_target_that_is_held() -> None:
     text, k = summarize_outcome(outcome()), outcome().best.parallelism
     assert text.startswith("scripted (simulated) holds 500 ms at 150 records/s with ")
     assert (
-        f"source {k['source']}, work {k['work']}: measured {format_seconds(outcome().best.latency_seconds or 0)}"
+        f"source {k['source']}, work {k['work']}. Measured {format_seconds(outcome().best.latency_seconds or 0)}"
         in text
     )
-    assert "within the target with " in text
-    assert f"on {sum(k.values())} slots; P_max everywhere would take 16." in text
+    assert "target met with probability " in text
+    assert f"It uses {sum(k.values())} slots; P_max everywhere would use 16." in text
     assert "simulated" not in summarize_outcome(replace(outcome(), simulated=False))
 
 
@@ -51,26 +51,24 @@ def test_micro_batches_share_their_slots() -> None:
     assert model is not None
     batches = replace(outcome(), model=replace(model, sizing=replace(model.sizing, execution="micro-batch")))
     k = outcome().best.parallelism
-    assert f"on {max(k.values())} slots" in summarize_outcome(batches)
-    assert f"16 tasks a batch instead of {sum(k.values())}" in summarize_outcome(batches)
+    assert f"uses {max(k.values())} slots" in summarize_outcome(batches)
+    assert f"16 tasks per batch instead of {sum(k.values())}" in summarize_outcome(batches)
 
 
 def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
     readings = iter([0.48, 0.49, *[0.485] * 9])
     ran = engine(latency=lambda k: next(readings) if k["work"] == 4 else 0.3)
     text = summarize_outcome(tune(JOB, ran, TuningSettings(total_trials=4)))
-    assert (
-        "Cheaper and likely, but not confirmed: source 2, work 4 took 485 ms 2 times, within the target with " in text
-    )
-    assert text.endswith("probability, 97% is asked.")
+    assert "Cheaper and likely, but not confirmed: source 2, work 4 measured 485 ms (2 times), target met" in text
+    assert text.endswith("required 97%.")
 
 
 def test_more_than_the_over_allocation_allows_is_said() -> None:
     ended = tune(replace(JOB, target=Target(0.25)), engine(), TuningSettings(over_allocation=0.02, total_trials=30))
     assert ended.stop_reason == "rule-unsatisfiable"
     text = summarize_outcome(ended)
-    assert "Nothing that over_allocation 0.02 allows is likely to meet the target: " in text
-    assert re.search(r": this takes \d\.\d\d\.", text)
+    assert "Within over_allocation 0.02 no configuration is likely to meet the target; " in text
+    assert re.search(r"needs \d\.\d\d\.", text)
 
 
 @pytest.mark.parametrize(
@@ -80,25 +78,25 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
             5000.0,
             0.5,
             20,
-            "no trial held the rate, the nearest carried 320 records/s (6.4%) with source 8, work 8;"
-            " P_max everywhere would not carry it. About 320 records/s can be carried: ask for that"
-            " (--rate), or raise p_max. More instances than they may have are needed by source (its work"
+            "No trial sustained the rate; the nearest processed 320 records/s (6.4%) with source 8, work 8."
+            " P_max everywhere would not sustain it. About 320 records/s can be sustained: lower the rate"
+            " (--rate), or raise p_max. More instances than P_max are needed by source (its work"
             " keeps 50.0 busy), work (its work keeps 125.0 busy).",
         ),
         (
             150.0,
             0.5,
             1,
-            "no trial held the rate, the nearest carried 40 records/s (26.7%) with source 1, work 1; the"
-            " trials of the budget are used up. Nothing has held the rate yet: give it more trials"
+            "No trial sustained the rate; the nearest processed 40 records/s (26.7%) with source 1, work 1."
+            " The budget of trials is used up. No trial sustained the rate yet: allow more trials"
             " (--total-trials).",
         ),
         (
             150.0,
             1e-3,
             8,
-            "times the target, with source 8, work 8; the trials of the budget are used up. Source, work"
-            " have all that P_max allows: raise p_max, if there is more.",
+            "times the target, with source 8, work 8. The budget of trials is used up. At P_max already:"
+            " source, work; raise p_max if there are more slots.",
         ),
         (150.0, 0.2, 3, "over the target, with source"),
     ],
@@ -122,9 +120,9 @@ def test_the_nearest_miss_is_the_lowest_latency_and_not_the_best_score() -> None
 def test_within_the_target_and_not_trusted_is_no_success_and_no_miss_of_so_much() -> None:
     ended = tune(JOB, engine(latency=lambda _: 0.499), TuningSettings(total_trials=5))
     text = summarize_outcome(ended)
-    assert text.startswith("scripted (simulated) is not shown to hold 500 ms at 150 records/s: source ")
-    assert "was within the target (499 ms" in text
-    assert "but meets it with " in text
+    assert text.startswith("scripted (simulated) is not shown to hold 500 ms at 150 records/s. With source ")
+    assert "measured 499 ms" in text
+    assert "but the probability is " in text
     assert text.endswith("More trials would settle it (--total-trials).")
 
 
@@ -140,8 +138,8 @@ def test_what_a_batch_costs_beside_its_records_is_the_reason_where_it_is() -> No
         sizing=replace(sizing, execution="micro-batch", load=(0.0, 0.0)),
     )
     text = summarize_outcome(batches)
-    assert "took 1.60 s, 3.2 times the target, with source " in text
-    assert "A batch costs 900 ms before any record, so no parallelism up to P_max gets below 1.35 s" in text
+    assert "measured 1.60 s, 3.2 times the target, with source " in text
+    assert "A batch takes 900 ms before its first record, so that no parallelism up to P_max gets below 1.35 s" in text
     assert "raise p_max" not in text
 
 
@@ -149,7 +147,7 @@ def test_no_metrics() -> None:
     blind = replace(outcome(), met_target=False, stop_reason="no-metrics")
     last = Evaluation(9, "floor", {"source": 1, "work": 1}, Verdict.CANNOT_KEEP_UP, None, None, 1.0, None, "silence")
     text = summarize_outcome(replace(blind, evaluations=(last,)))
-    assert "no trial gave metrics to size it by, the last said: silence." in text
+    assert "No trial gave metrics for the sizing. The last trial reported: silence." in text
 
 
 @pytest.mark.parametrize(
@@ -162,7 +160,7 @@ def test_how_far_beyond(latency: float, text: str) -> None:
 
 def test_a_job_that_is_long_for_something_else_is_told_so_and_not_asked_for_instances() -> None:
     """Where the target is missed; where it is held nobody needs to know."""
-    text = "60% of a batch's critical path is not divided by more instances: 55% is commits of state and logs; a faster"
+    text = "60% of a batch's critical path does not shrink with more instances; 55% is commits of state and logs."
     missed = tune(JOB, engine(latency=lambda _: 0.9), TuningSettings(total_trials=4))
     for one, bound, expected in (
         (missed, CriticalShares(driver=0.05, commits=0.55), True),
