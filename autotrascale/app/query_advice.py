@@ -127,7 +127,6 @@ def advise_query(
         limit=int(limit) if limit.isdecimal() else None,
         limit_known=source_options is not None,
         unit_records=1.0 if source == "kafka" else None,
-        measured_latency=snapshot.latency_seconds.of(target.statistic),
         measured_batch=snapshot.batch_seconds,
     )
     return QueryAdvice(snapshot, stages, advise(workload, current, target, max_executors))

@@ -11,7 +11,7 @@ the executor with the highest use, unless it is called a sum. None means not kno
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Literal
 
@@ -164,24 +164,4 @@ class ExecutorWindow:
         return bool(self.python_mb)
 
 
-MEASURED = (
-    "run_seconds",
-    "gc_seconds",
-    "fetching_seconds",
-    "cpu_seconds",
-    "queued_seconds",
-    "young_collections",
-    "full_collections",
-    "spilled_mb",
-    "execution_mb",
-    "heap_used_mb",
-    "heap_least_mb",
-    "heap_touched_mb",
-    "jvm_mb",
-    "python_mb",
-    "memory_mb",
-    "outside_mb",
-    "state_mb",
-    "rate",
-    "done",
-)
+MEASURED = tuple(each.name for each in fields(ExecutorWindow) if each.default is None)

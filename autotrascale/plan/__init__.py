@@ -1,1 +1,1 @@
-"""Pure decisions: what a job needs, how to look for it, when to act. No I/O, clock, environment or global RNG."""
+"""Pure decisions: sizing, search, policies and control. No I/O, clock, environment or global random numbers."""

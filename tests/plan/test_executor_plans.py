@@ -27,11 +27,9 @@ from autotrascale.plan.sizing.executor_plan import (
     choose_partitions,
     compute_price,
     compute_slot_usage,
-    count_executors,
     partitions_fit,
     plan_executors,
     sum_executor_seconds,
-    sum_slots,
 )
 
 counts = st.integers(1, 60)
@@ -175,16 +173,6 @@ def test_a_move_of_partitions_has_a_reason_with_numbers() -> None:
     assert choose_partitions(4, 1, 3)[1].numbers["wanted"] == 12
     assert "62% of 4 slots" in choose_partitions(4, 1, 5)[1].text
     assert "9 waves" in choose_partitions(4, 1, 36)[1].text
-
-
-@given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(0, 90), max_size=5), max_size=4), cores)
-def test_stages_share_slots_and_queries_do_not(stages: dict[str, list[int]], cores: int) -> None:
-    needed = sum_slots(stages)
-    assert needed == sum(sum_slots({name: each}) for name, each in stages.items())
-    assert all(needed >= n for each in stages.values() for n in each)
-    executors = count_executors(needed, cores)
-    assert executors * cores >= needed
-    assert executors == 1 or (executors - 1) * cores < needed
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 100.0), st.integers(0, 40)), min_size=1), st.floats(0.0, 10.0))

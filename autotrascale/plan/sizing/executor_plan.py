@@ -5,15 +5,12 @@
 | e       | executors of the application, MIN ≤ e ≤ MAX                                       | executors  |
 | c       | slots of one executor: its cores, if a task takes one core                         | slots      |
 | S       | e · c, tasks that run at once                                                     | slots      |
-| n_qi    | slots that stage i of query q needs                                               | slots      |
 | k_q     | executors that query q needs; its share of e is e_q                               | executors  |
 | P_q     | partitions of q's state and shuffles: tasks of a stage                            | partitions |
 | w       | ⌈P / S⌉, waves in which the tasks of a stage run                                  |            |
 | use     | P / (w · S), share of the slots that have work while a stage runs                 | (0, 1]     |
 
-    slots       Σ_q max_i n_qi              the stages of one query take turns, queries run together
     executors   e = min(max(Σ k_q, MIN), MAX)
-    cost        e · c · t core-seconds, or e · t / 3600 times the price of an executor hour
 
 P fits e executors if every slot gets a task, the tasks run in few waves, and the last wave is nearly full:
 
@@ -162,20 +159,6 @@ class ExecutorPlan:
     shares: Mapping[str, int]
     steps: tuple[ExecutorStep, ...]
     short: tuple[str, ...] = ()
-
-
-def sum_slots(stages: Mapping[str, Sequence[int]]) -> int:
-    """Return the slots that a set of queries needs, from the slots of each stage of each query.
-
-    >>> sum_slots({"orders": [4, 6, 2], "clicks": [3]})
-    9
-    """
-    return sum(max(needs, default=0) for needs in stages.values())
-
-
-def count_executors(slots: int, cores: int) -> int:
-    """Return the executors of `cores` slots each that provide `slots`, at least one."""
-    return max(1, math.ceil(slots / cores))
 
 
 def compute_price(executors: float, seconds: float, per_hour: float) -> float:

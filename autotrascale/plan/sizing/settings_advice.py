@@ -61,7 +61,6 @@ class CurrentSettings:
         limit: most units in a batch; None when there is no limit, or when `limit_known` is False.
         limit_known: the limit is known, default False.
         unit_records: records in one unit of the limit, 1 for Kafka; None when it is not known.
-        measured_latency: measured latency in seconds, in the target's statistic.
         measured_batch: measured batch time in seconds.
     """
 
@@ -73,7 +72,6 @@ class CurrentSettings:
     limit: int | None = None
     limit_known: bool = False
     unit_records: float | None = 1.0
-    measured_latency: float | None = None
     measured_batch: float | None = None
 
 
