@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -22,70 +23,84 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "autotrascale"
 MAX_LINES = 400
 
-# Folder or top-level module → the folders of the package that it may import, besides itself.
-FOLDERS = {
-    "domain": "",
-    "atomic_files": "",
-    "closeable": "",
-    "validation": "domain",
-    "plan": "",
-    "plan/sizing": "domain plan",
-    "plan/search": "domain plan/sizing",
-    "plan/migration": "domain plan",
-    "plan/policies": "domain plan plan/search plan/sizing",
-    "plan/control/observations": "domain plan plan/policies plan/sizing",
-    "plan/control/manager": "domain plan plan/policies plan/sizing",
-    "plan/control/autoscaling": "domain plan plan/policies plan/search plan/sizing",
-    "plan/control": "domain plan plan/control/autoscaling plan/control/manager plan/control/observations "
-    "plan/migration plan/policies plan/search plan/sizing",
-    "plan/executor_size": "domain plan plan/control/observations",
-    "monitor/eventlog": "domain",
-    "monitor/stores": "domain atomic_files closeable validation",
-    "monitor": "domain validation monitor/stores",
-    "analyze": "domain monitor monitor/eventlog",
-    "analyze/archive": "domain validation analyze monitor/eventlog",
-    "analyze/critical": "domain analyze monitor/eventlog",
-    "analyze/live": "domain analyze analyze/critical monitor/eventlog",
-    "execute": "domain",
-    "execute/simulator": "domain atomic_files closeable execute",
-    "execute/spark": "",
-    "execute/spark/jobs": "domain atomic_files validation monitor plan/sizing",
-    "execute/spark/common": "domain atomic_files validation analyze plan/migration execute/spark/jobs",
-    "execute/spark/protocol": "domain validation plan/migration execute/spark/common",
-    "execute/spark/clusters": "domain plan execute/spark/common",
-    "execute/spark/driver_agent": "domain atomic_files validation monitor plan/executor_size plan/migration "
-    "execute/spark/clusters execute/spark/common execute/spark/jobs execute/spark/protocol",
-    "execute/spark/controller": "domain atomic_files closeable validation monitor monitor/eventlog analyze "
-    "analyze/critical analyze/live plan/executor_size plan/migration plan/sizing execute execute/spark/clusters "
-    "execute/spark/common execute/spark/jobs execute/spark/protocol",
-    "tuning": "domain plan/policies plan/search plan/sizing execute",
-    "loop": "domain plan/control plan/control/autoscaling plan/search execute",
-    "knowledge": "domain atomic_files closeable validation plan plan/policies plan/search plan/sizing tuning",
-    "knowledge/decision_journal": "domain validation plan/control plan/control/autoscaling plan/control/manager "
-    "plan/executor_size plan/policies plan/search plan/sizing knowledge",
-    "views": "domain plan plan/control plan/control/observations plan/executor_size plan/policies plan/search "
-    "plan/sizing tuning knowledge/decision_journal",
-    "views/plots": "domain plan plan/control/observations plan/search tuning views",
-    "study": "domain plan/search views",
-    "app": "domain atomic_files closeable validation monitor monitor/eventlog monitor/stores analyze analyze/archive "
-    "analyze/live plan plan/control plan/control/autoscaling plan/control/manager plan/control/observations "
-    "plan/executor_size plan/migration plan/policies plan/search plan/sizing execute execute/simulator "
-    "execute/spark/common execute/spark/controller execute/spark/jobs execute/spark/protocol tuning loop knowledge "
-    "knowledge/decision_journal views views/plots",
-    "app/doctor": "domain monitor/stores analyze execute/spark/common execute/spark/controller knowledge app",
-    "app/run_queue": "domain atomic_files validation tuning knowledge views app",
-    "app/scaffold": "domain validation monitor/eventlog plan app",
-    "web/api": "domain validation plan/control plan/executor_size plan/policies plan/search tuning knowledge "
-    "knowledge/decision_journal views views/plots app app/run_queue",
-    "web/pages": "domain plan plan/control plan/executor_size plan/search tuning knowledge "
-    "knowledge/decision_journal views views/plots app app/run_queue web/api",
-    "web": "web/api web/pages",
-    "cli": "domain atomic_files validation monitor monitor/eventlog monitor/stores analyze analyze/archive "
-    "analyze/critical plan plan/control plan/executor_size plan/migration plan/policies plan/search execute "
-    "execute/spark/common execute/spark/controller execute/spark/protocol tuning knowledge "
-    "knowledge/decision_journal views views/plots app app/doctor app/run_queue app/scaffold web web/api",
-    "testing": "domain closeable monitor/stores plan/policies plan/search execute execute/spark/common",
-}
+
+def _parse_table(text: str) -> dict[str, list[str]]:
+    """Return the names behind the colon by the name before it. An indented line continues the line above."""
+    table: dict[str, list[str]] = {}
+    for line in inspect.cleandoc(text).splitlines():
+        name, colon, rest = line.rpartition(":")
+        if colon:
+            table[name] = []
+        table[next(reversed(table))] += rest.split()
+    return table
+
+
+# Folder or top-level module: the folders of the package that it may import, besides itself. All arrows point upward.
+FOLDERS = _parse_table(
+    """
+    domain:
+    atomic_files:
+    closeable:
+    validation: domain
+    plan:
+    plan/sizing: domain plan
+    plan/search: domain plan/sizing
+    plan/migration: domain plan
+    plan/policies: domain plan plan/sizing plan/search
+    plan/control/observations: domain plan plan/sizing plan/policies
+    plan/control/manager: domain plan plan/sizing plan/policies
+    plan/control/autoscaling: domain plan plan/sizing plan/search plan/policies
+    plan/control: domain plan plan/sizing plan/search plan/migration plan/policies plan/control/observations
+        plan/control/manager plan/control/autoscaling
+    plan/executor_size: domain plan plan/control/observations
+    monitor/eventlog: domain
+    monitor/stores: domain atomic_files closeable validation
+    monitor: domain validation monitor/stores
+    analyze: domain monitor/eventlog monitor
+    analyze/archive: domain validation monitor/eventlog analyze
+    analyze/critical: domain monitor/eventlog analyze
+    analyze/live: domain monitor/eventlog analyze analyze/critical
+    execute: domain
+    execute/simulator: domain atomic_files closeable execute
+    execute/spark:
+    execute/spark/jobs: domain atomic_files validation plan/sizing monitor
+    execute/spark/common: domain atomic_files validation plan/migration analyze execute/spark/jobs
+    execute/spark/protocol: domain validation plan/migration execute/spark/common
+    execute/spark/clusters: domain plan execute/spark/common
+    execute/spark/driver_agent: domain atomic_files validation plan/migration plan/executor_size monitor
+        execute/spark/jobs execute/spark/common execute/spark/protocol execute/spark/clusters
+    execute/spark/controller: domain atomic_files closeable validation plan/sizing plan/migration plan/executor_size
+        monitor/eventlog monitor analyze analyze/critical analyze/live execute execute/spark/jobs execute/spark/common
+        execute/spark/protocol execute/spark/clusters
+    tuning: domain plan/sizing plan/search plan/policies execute
+    loop: domain plan/search plan/control/autoscaling plan/control execute
+    knowledge: domain atomic_files closeable validation plan plan/sizing plan/search plan/policies tuning
+    knowledge/decision_journal: domain validation plan/sizing plan/search plan/policies plan/control/manager
+        plan/control/autoscaling plan/control plan/executor_size knowledge
+    views: domain plan plan/sizing plan/search plan/policies plan/control/observations plan/control plan/executor_size
+        tuning knowledge/decision_journal
+    views/plots: domain plan plan/search plan/control/observations plan/control tuning views
+    study: domain plan/search views
+    app: domain atomic_files closeable validation plan plan/sizing plan/search plan/migration plan/policies
+        plan/control/observations plan/control/manager plan/control/autoscaling plan/control plan/executor_size
+        monitor/eventlog monitor/stores monitor analyze analyze/archive analyze/live execute execute/simulator
+        execute/spark/jobs execute/spark/common execute/spark/protocol execute/spark/controller tuning loop knowledge
+        knowledge/decision_journal views views/plots
+    app/doctor: domain monitor/stores analyze execute/spark/common execute/spark/controller knowledge app
+    app/run_queue: domain atomic_files validation tuning knowledge views app
+    app/scaffold: domain atomic_files validation plan monitor/eventlog app
+    web/api: domain validation plan/search plan/policies plan/control plan/executor_size tuning knowledge
+        knowledge/decision_journal views views/plots app app/run_queue
+    web/pages: domain plan plan/search plan/control plan/executor_size tuning knowledge knowledge/decision_journal
+        views views/plots app app/run_queue web/api
+    web: domain app app/run_queue web/api web/pages
+    cli: domain atomic_files validation plan plan/search plan/migration plan/policies plan/control plan/executor_size
+        monitor/eventlog monitor/stores monitor analyze analyze/archive analyze/critical execute execute/spark/common
+        execute/spark/protocol execute/spark/controller tuning knowledge knowledge/decision_journal views views/plots
+        app app/doctor app/run_queue app/scaffold web/api web
+    testing: domain closeable plan/search plan/policies monitor/stores execute execute/spark/common
+    """
+)
 # Top-level folder or module → the libraries that it may import besides the standard library.
 LIBRARIES = {
     "domain": "",
@@ -198,9 +213,16 @@ def test_every_folder_is_in_the_table() -> None:
     assert {name.partition("/")[0] for name in FOLDERS} == set(LIBRARIES)
 
 
+def test_all_arrows_of_the_table_point_upward() -> None:
+    above: set[str] = set()
+    for folder, allowed in FOLDERS.items():
+        assert set(allowed) <= above, folder
+        above.add(folder)
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_folder_imports_only_what_the_table_allows(folder: str) -> None:
-    allowed = FOLDERS[folder].split()
+    allowed = FOLDERS[folder]
     wrong = {
         f"{module.name} imports {imported.name}"
         for module, imported in folder_imports()
