@@ -1,6 +1,6 @@
-"""One tuning run at one input rate, from nothing known to a configuration that can be trusted to hold the target.
+"""Tuning runs: find the cheapest configuration that can be trusted to hold the target at one input rate.
 
-`trials` has what a run is given and what it tells of; `floor` finds the least that holds the rate; `run` is the order.
+`trial_records` has the input and output of a run, `tuning_run` the order of its steps.
 """
 
 from autotrascale.tuning.floor_search import choose_starting_point, estimate_floor

@@ -1,9 +1,10 @@
-"""A tuning run that follows one of the policies: run, ask it for the next, until it wants no other.
+"""A tuning run that follows another policy: run, ask the policy for the next parallelism, until it wants no other.
 
-The first trial runs what the job file begins with. The policy is asked once for each trial, and its answer is taken as
-it is: no second look before it is believed, no search above it. What comes of it is where the policy ends, whether that
-meets the target or not. Each trial is journalled with the answer that asked for it and with what the policy remembers
-from then on; a run that is gone on with asks anew, and refuses to go on where the answers are others.
+The first trial runs the configured start. The policy is asked once for each trial, and its answer is run as it is:
+there is no second measurement and no search. The outcome is the policy's end, whether or not it meets the target.
+
+Each trial is journalled with the decision that led to it and the policy's memory. A resumed run asks the policy again,
+and refuses to continue if it decides otherwise.
 """
 
 from __future__ import annotations
@@ -13,125 +14,130 @@ from collections.abc import Mapping
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.policies import PolicyChoice, memory_of
+from autotrascale.plan.policies.base import memory_of
 from autotrascale.plan.policies.policy_walk import PolicyWalk
+from autotrascale.plan.policies.registry import PolicyChoice
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.tuning.floor_search import choose_starting_point
-from autotrascale.tuning.trial_records import Evaluation, JournalledTrial, Outcome, PolicyStep, measure_fixed_seconds
+from autotrascale.tuning.trial_records import Evaluation, JournalledTrial, Outcome, PolicyStep, lower_fixed_seconds
 from autotrascale.tuning.trial_runner import BestSoFar, TrialRunner
 
-# A trial is judged when the job is steady: the wait that a policy makes after each action is over by then.
-IN_TRIALS: Mapping[str, Mapping[str, bool | int | float | str]] = {"dhalion": {"wait_windows": 0}}
-FAILURES_IN_A_ROW = 2  # of the same configuration: a policy has nothing to be asked about
+# A trial is judged once the job is steady, so the wait of a policy after each action is over.
+OPTIONS_IN_TRIALS: Mapping[str, Mapping[str, bool | int | float | str]] = {"dhalion": {"wait_windows": 0}}
+MAX_FAILURES_IN_A_ROW = 2  # of the same configuration: without a snapshot a policy cannot be asked
 
 
-class PolicyRun:
-    def __init__(self, trials: TrialRunner, choice: PolicyChoice) -> None:
-        self.trials, self.choice = trials, choice
-        options = {**IN_TRIALS.get(choice.name, {}), **choice.options}
-        policy = PolicyChoice(choice.name, options).create(trials.job.target)
-        self.walk = PolicyWalk(policy, choose_starting_point(trials.job, trials.settings.initial))
-        self.snapshot: Snapshot | None = None
-        self._fixed: float | None = None
-        trials.best = self._best
+class PolicyKnowledge:
+    """The trials of a run that follows a policy. A trial is as good as it was measured: policies do not doubt it."""
 
-    def go(self) -> Outcome:
-        blind = 0  # trials in a row that say nothing
-        while (k := self.walk.next) is not None and self.trials.spent is None and blind < FAILURES_IN_A_ROW:
-            recalled, trial = bool(self.trials.past), self._trial(k).trial
-            if trial.snapshot is not None and trial.verdict is not Verdict.FAILED:
-                blind = 0
-                self._tell(trial.snapshot)
-            elif not recalled:
-                blind += 1
-        self.trials.check_anything_ran()
-        return self._outcome(self._ended(blind))
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.evaluations: list[Evaluation] = []
 
-    def _trial(self, k: Mapping[str, int]) -> JournalledTrial:
-        step = PolicyStep(self.walk.decisions[-1] if self.walk.decisions else None, memory_of(self.walk.policy))
-        if not self.trials.past:
-            return self.trials.run("policy", k, FAILURES_IN_A_ROW, step)
-        done = self.trials.recall()
-        if done.step is None or _plain(done.step) != _plain(step):
-            problem = f"was asked for otherwise than {self.choice.name} asks now"
-            raise InputError(f"trial {done.evaluation.number}", problem, remedy="start a new run")
-        return done
+    def score(self, parallelism: Mapping[str, int], latency: float | None) -> None:
+        """Return no score: there is no floor to compare with."""
 
-    def _tell(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        fixed = measure_fixed_seconds(snapshot)
-        if fixed is not None:
-            self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
-        self.walk.tell(snapshot)
+    def learn(self, done: JournalledTrial) -> None:
+        self.evaluations.append(done.evaluation)
 
-    def _ended(self, blind: int) -> str:
-        if self.walk.ended is not None:
-            return f"policy-{self.walk.ended}"
-        return self.trials.spent or ("no-metrics" if blind else "budget")
-
-    def _best(self) -> BestSoFar:
-        within = [each for each in self.trials.evaluations if each.latency_seconds is not None]
-        if not within:
+    def best(self) -> BestSoFar:
+        steady = [each for each in self.evaluations if each.latency_seconds is not None]
+        if not steady:
             return BestSoFar()
-        best = min(within, key=self._miss)
-        meets = self._meets(best)  # as measured: a policy does not doubt it
-        return BestSoFar(best.parallelism, best.latency_seconds, meets=meets, trusted=meets)
+        best = min(steady, key=self.rank)
+        is_met = self.meets_target(best)
+        return BestSoFar(best.parallelism, best.latency_seconds, meets=is_met, trusted=is_met)
 
-    def _meets(self, evaluation: Evaluation) -> bool:
+    def meets_target(self, evaluation: Evaluation) -> bool:
         latency = evaluation.latency_seconds
-        return latency is not None and latency <= self.trials.job.target.latency_seconds
+        return latency is not None and latency <= self.job.target.latency_seconds
 
-    def _miss(self, evaluation: Evaluation) -> tuple[bool, float, int]:
-        """What meets the target first, and of that the cheapest; else what comes nearest."""
+    def rank(self, evaluation: Evaluation) -> tuple[bool, float, int]:
+        """Return a sort key: first the cheapest trial that meets the target, then the nearest miss."""
         latency, instances = evaluation.latency_seconds, sum(evaluation.parallelism.values())
-        if self._meets(evaluation):
+        if self.meets_target(evaluation):
             return False, 0.0, instances
         return True, float("inf") if latency is None else latency, instances
 
-    def _outcome(self, stop_reason: str) -> Outcome:
-        """Where it stands; where it goes round, the best that it comes by."""
-        job = self.trials.job
-        stand = [self.trials.last_of(k) for k in self.walk.circle if self._ran(k)] or [self.trials.evaluations[-1]]
-        best = min(stand, key=self._miss)
-        sizing = self._sizing()
-        floor = best.parallelism if sizing is None else job.topology.named(sizing.floor)
+
+class PolicyRun:
+    """A tuning run that follows the policy of `choice`."""
+
+    def __init__(self, trials: TrialRunner, knowledge: PolicyKnowledge, choice: PolicyChoice) -> None:
+        self.trials, self.job, self.knowledge, self.choice = trials, trials.job, knowledge, choice
+        options = {**OPTIONS_IN_TRIALS.get(choice.name, {}), **choice.options}
+        policy = PolicyChoice(choice.name, options).create(self.job.target)
+        self.walk = PolicyWalk(policy, choose_starting_point(self.job, trials.settings.initial))
+        self.snapshot: Snapshot | None = None
+        self._fixed_seconds: float | None = None
+
+    def run(self) -> Outcome:
+        failures = 0  # new trials in a row without a usable snapshot
+        while (k := self.walk.next) is not None and self.trials.spent is None and failures < MAX_FAILURES_IN_A_ROW:
+            is_recalled, trial = bool(self.trials.past), self._run_trial(k).trial
+            if trial.snapshot is not None and trial.verdict is not Verdict.FAILED:
+                failures = 0
+                self.snapshot = trial.snapshot
+                self._fixed_seconds = lower_fixed_seconds(self._fixed_seconds, trial.snapshot)
+                self.walk.tell(trial.snapshot)
+            elif not is_recalled:
+                failures += 1
+        self.trials.check_any_success()
+        if self.walk.ended is not None:
+            return self._make_outcome(f"policy-{self.walk.ended}")
+        return self._make_outcome(self.trials.spent or ("no-metrics" if failures else "budget"))
+
+    def _run_trial(self, k: Mapping[str, int]) -> JournalledTrial:
+        """Run `k`, or recall a past trial. Raise `InputError` if the policy no longer asks for the past trial."""
+        step = PolicyStep(self.walk.decisions[-1] if self.walk.decisions else None, memory_of(self.walk.policy))
+        if not self.trials.past:
+            return self.trials.run("policy", k, MAX_FAILURES_IN_A_ROW, step)
+        done = self.trials.recall()
+        if done.step is None or _dump_step(done.step) != _dump_step(step):
+            problem = f"is not a trial that policy {self.choice.name} asks for now"
+            raise InputError(f"trial {done.evaluation.number}", problem, remedy="start a new run")
+        return done
+
+    def _make_outcome(self, stop_reason: str) -> Outcome:
+        """Return the policy's end as the outcome; if it goes round in a circle, the best trial of the circle."""
+        at_end = [self.trials.find_last(k) for k in self.walk.circle if self._has_run(k)]
+        best = min(at_end or [self.trials.evaluations[-1]], key=self.knowledge.rank)
+        sized = None if self.snapshot is None else size(self.snapshot, self.job.target)
+        sizing = sized if isinstance(sized, Sizing) else None
         return Outcome(
-            job,
-            self.trials.engine.simulated,
-            dict(floor),
-            sizing,
-            best,
-            self._meets(best),
-            stop_reason,
-            tuple(self.trials.evaluations),
-            None,
+            job=self.job,
+            simulated=self.trials.engine.simulated,
+            floor=dict(best.parallelism if sizing is None else self.job.topology.named(sizing.floor)),
+            sizing=sizing,
+            best=best,
+            met_target=self.knowledge.meets_target(best),
+            stop_reason=stop_reason,
+            evaluations=tuple(self.trials.evaluations),
+            model=None,
             floor_holds=False,
-            fixed_seconds=self._fixed,
+            fixed_seconds=self._fixed_seconds,
             policy=self.choice.name,
-            said=self._said(),
+            policy_reasons=self._collect_reasons(),
         )
 
-    def _said(self) -> tuple[Reason, ...]:
-        """What it said last, and before that of operators which it says nothing of any more."""
-        said: list[Reason] = []
+    def _collect_reasons(self) -> tuple[Reason, ...]:
+        """Return the last reasons, and earlier reasons for operators that the last decision does not mention."""
+        reasons: list[Reason] = []
         for decision in reversed(self.walk.decisions):
-            named = {each.numbers.get("operator") for each in said}
-            last = not said
-            said += [each for each in decision.reasons if last or each.numbers.get("operator") not in {None, *named}]
-        return tuple(said)
+            explained = {each.numbers.get("operator") for each in reasons}
+            is_last = not reasons
+            reasons += [
+                each for each in decision.reasons if is_last or each.numbers.get("operator") not in {None, *explained}
+            ]
+        return tuple(reasons)
 
-    def _ran(self, k: Mapping[str, int]) -> bool:
+    def _has_run(self, k: Mapping[str, int]) -> bool:
         return any(dict(each.parallelism) == dict(k) for each in self.trials.evaluations)
 
-    def _sizing(self) -> Sizing | None:
-        if self.snapshot is None:
-            return None
-        sized = size(self.snapshot, self.trials.job.target)
-        return sized if isinstance(sized, Sizing) else None
 
-
-def _plain(step: PolicyStep) -> str:
+def _dump_step(step: PolicyStep) -> str:
     decision = None if step.decision is None else step.decision.as_dict()
     return json.dumps({"decision": decision, "memory": dict(step.memory)}, sort_keys=True)

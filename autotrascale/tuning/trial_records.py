@@ -1,10 +1,10 @@
-"""What a tuning run is given, and what it tells of: its settings, its trials, where it stands, what came of it."""
+"""The records of a tuning run: its settings, trials, progress and outcome."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from autotrascale.domain import checks
@@ -13,7 +13,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import CriticalShares, Snapshot
 from autotrascale.domain.trial import MachinePressure, Trial, Verdict
-from autotrascale.plan.policies import OURS
+from autotrascale.plan.policies.registry import OURS
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.search import WINDOWS
 from autotrascale.plan.search.study_runs import MIN_LATENCY
@@ -28,16 +28,16 @@ TrialPhase = Literal["floor", "search", "confirm", "policy"]
 class TuningSettings:
     """The `tuning:` section of a job file."""
 
-    alpha: float = 0.5
-    over_allocation: float = 0.5
+    alpha: float = 0.5  # weight of latency against resources in the score
+    over_allocation: float = 0.5  # share of the floor that the stop rule allows on top of it
     total_trials: int = 20
-    max_seconds: float | None = None  # no trial begins after so long; trials of an earlier sitting count too
+    max_seconds: float | None = None  # no trial begins later; trials before a resumption count
     seed: int = 0
-    initial: Mapping[str, int] = field(default_factory=dict)  # where the floor is looked for from; else all minima
-    noise: float = 0.05
-    confidence: float = 0.97
-    windows: int = WINDOWS  # looks at one configuration before any is accepted; 1: never look twice
-    faithful: bool = False  # the paper's algorithms, step by step
+    initial: Mapping[str, int] = field(default_factory=dict)  # start of the floor search; default: all minima
+    noise: float = 0.05  # relative noise of one latency reading
+    confidence: float = 0.97  # probability of meeting the target that an accepted configuration needs
+    windows: int = WINDOWS  # maximum of measurements of one configuration before it is accepted; 1: never again
+    faithful: bool = False  # run the paper's algorithms step by step
 
     def __post_init__(self) -> None:
         checks.share("alpha", self.alpha)
@@ -54,7 +54,7 @@ class TuningSettings:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One trial as the user is told of it."""
+    """The evaluation of one trial, for display."""
 
     number: int
     phase: TrialPhase
@@ -63,15 +63,15 @@ class Evaluation:
     latency_seconds: float | None
     throughput: float | None
     seconds: float
-    score: float | None = None  # None while the floor is looked for: scores are relative to it
+    score: float | None = None  # None until the floor is known, which scores are relative to
     detail: str = ""
-    shortage: MachinePressure | None = None  # of the machine, while it ran
-    critical: CriticalShares | None = None  # what more instances would not shorten, where that was measured
+    shortage: MachinePressure | None = None  # of the machine during the trial
+    critical: CriticalShares | None = None  # shares of the critical path that parallelism does not divide
 
 
 @dataclass(frozen=True)
 class PolicyStep:
-    """What a policy answered, and what it remembers from then on. No decision: it was not asked yet."""
+    """A policy's decision and its memory after it. `decision` is None before the first question."""
 
     decision: Decision | None
     memory: Mapping[str, Any] = field(default_factory=dict)
@@ -79,8 +79,10 @@ class PolicyStep:
 
 @dataclass(frozen=True)
 class JournalledTrial:
-    """An evaluation and the trial it was read from: all that going on after it takes. `step`: the policy's that asked
-    for it, where the run follows one."""
+    """A trial with its evaluation: all data that a resumed run needs.
+
+    `step` is the policy's decision that led to the trial, if the run follows a policy.
+    """
 
     evaluation: Evaluation
     trial: Trial
@@ -88,18 +90,20 @@ class JournalledTrial:
 
 
 class TrialJournal(Protocol):
+    """The journal of a run's trials."""
+
     def begin(self, number: int, phase: TrialPhase, parallelism: Mapping[str, int]) -> None:
-        """A trial is about to run. Raises when this run may not go on."""
+        """Record that a trial is about to run. Raise if this run may not continue."""
         ...
 
     def done(self, trial: JournalledTrial) -> None:
-        """It was measured. When this returns, it is kept."""
+        """Store a finished trial. It is durable on return."""
         ...
 
 
 @dataclass(frozen=True)
 class TuningProgress:
-    """Where a run stands, said before each trial (`done` is None) and after it."""
+    """The progress of a run, reported before each trial (`done` is None) and after it."""
 
     phase: TrialPhase
     number: int
@@ -108,20 +112,34 @@ class TuningProgress:
     done: Evaluation | None
     best: Mapping[str, int] | None
     best_latency: float | None
-    seconds_left: float | None  # at most: every trial of the budget, as long as those so far
-    best_meets: bool = False  # within the target as measured
-    best_trusted: bool = False  # … and likely enough to be so again
+    seconds_left: float | None  # at most, if each trial of the budget takes as long as the mean so far
+    best_meets: bool = False  # the measured latency is within the target
+    best_trusted: bool = False  # … and likely enough to stay within it
     best_score: float | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`met_target`: `best` can be trusted to meet the target, with at least the probability `confidence` where the
-    search knows one. Else `best` is the nearest miss. `floor_holds`: the floor was seen or computed to hold the rate;
-    else it is the nearest that was found. `fixed_seconds`: the least that a batch was seen to take beside the work of
-    its operators, which no parallelism can shorten. `slowdown`: how much slower instances
-    were where there were more of them. `policy` is who was asked what to run; `said`, of another
-    policy than ours, what it last said of each operator and of the whole."""
+    """The outcome of a tuning run.
+
+    Args:
+        job: the job with its target and rate.
+        simulated: whether figures are simulated.
+        floor: the least parallelism that holds the rate.
+        sizing: the sizing above the floor, if measurements allow one.
+        best: the answer; the nearest miss unless `met_target`.
+        met_target: `best` can be trusted to meet the target, with probability `confidence` if the search knows one.
+        stop_reason: why the run ended.
+        evaluations: all trials.
+        model: the benefit model; None without a trial that holds the rate.
+        remarks: remarks of the study, such as models that were left out.
+        confidence: see `met_target`.
+        floor_holds: the floor was seen or computed to hold the rate; otherwise it is the nearest that was found.
+        fixed_seconds: the least cost of a batch beside its operators, which no parallelism shortens.
+        slowdown: how much slower instances were when there were more of them.
+        policy: the policy that was asked.
+        policy_reasons: the last reasons of another policy, for each operator and for the whole job.
+    """
 
     job: Job
     simulated: bool
@@ -138,11 +156,11 @@ class Outcome:
     fixed_seconds: float | None = None
     slowdown: Slowdown | None = None
     policy: str = OURS
-    said: tuple[Reason, ...] = ()
+    policy_reasons: tuple[Reason, ...] = ()
 
     @property
     def concluded(self) -> bool:
-        """Whether more trials could not have changed what came of it: it was accepted, or the policy wants no other."""
+        """Whether further trials cannot change the outcome: it was accepted, or the policy wants no other."""
         return self.stop_reason == "target-met" or self.stop_reason.startswith("policy-")
 
     @property
@@ -154,19 +172,25 @@ ReportProgress = Callable[[TuningProgress], None]
 SnapshotListener = Callable[[Snapshot], None]
 
 
-def judge_trial(job: Job, trial: Trial) -> tuple[Verdict, str]:
-    """The verdict that counts everywhere. A steady job that lets too little through does not hold the rate: its source
-    brings less than it was asked for, or something holds records back."""
+def judge_trial(job: Job, trial: Trial) -> Trial:
+    """Return the trial with its final verdict: a steady job that carries too little of the rate cannot keep up.
+
+    Its sources bring less than the asked rate, or records are held back.
+    """
     throughput = None if trial.snapshot is None else trial.snapshot.throughput
     least = job.rate * (1 - job.target.throughput_tolerance)
-    if trial.verdict is Verdict.STABLE and throughput is not None and throughput < least:
-        return (Verdict.CANNOT_KEEP_UP, f"steady, but only {throughput / job.rate:.1%} of the asked rate came through")
-    return trial.verdict, trial.detail
+    if trial.verdict is not Verdict.STABLE or throughput is None or throughput >= least:
+        return trial
+    detail = f"steady, but only {throughput / job.rate:.1%} of the asked rate came through"
+    return replace(trial, verdict=Verdict.CANNOT_KEEP_UP, detail=detail)
 
 
 def read_latency(job: Job, trial: Trial) -> float | None:
-    """Of a trial that holds the rate: the others have no steady value."""
-    if judge_trial(job, trial)[0] is not Verdict.STABLE or trial.snapshot is None:
+    """Return the latency of the target's statistic in seconds; None unless the trial is stable.
+
+    Raise `InputError` if the engine does not measure this statistic.
+    """
+    if trial.verdict is not Verdict.STABLE or trial.snapshot is None:
         return None
     latency = trial.snapshot.latency_seconds.of(job.target.statistic)
     if latency is None:
@@ -180,15 +204,19 @@ def read_latency(job: Job, trial: Trial) -> float | None:
 
 
 def compute_least_latency(sizing: Sizing | None, fixed: float | None) -> float | None:
-    """Of a job in micro-batches, with P_max everywhere: what a batch costs beside its operators, and waiting for it."""
+    """Return the latency in seconds at P_max everywhere, for a job in micro-batches with known loads; else None.
+
+    `fixed`: the cost of a batch beside its operators, in seconds.
+    """
     if sizing is None or fixed is None or None in sizing.load:
         return None
     least = compute_batch_latency(compute_batch_seconds(fixed, [load or 0.0 for load in sizing.load], sizing.upper))
     return least if least < math.inf else None
 
 
-def measure_fixed_seconds(snapshot: Snapshot) -> float | None:
-    """What a micro-batch takes in which no operator is busy."""
+def lower_fixed_seconds(known: float | None, snapshot: Snapshot) -> float | None:
+    """Return the smaller of `known` and the snapshot's cost of a batch beside its operators, in seconds."""
     if snapshot.execution != "micro-batch" or snapshot.batch_seconds is None or snapshot.overhead_share is None:
-        return None
-    return snapshot.overhead_share * snapshot.batch_seconds
+        return known
+    fixed = snapshot.overhead_share * snapshot.batch_seconds
+    return fixed if known is None else min(known, fixed)
