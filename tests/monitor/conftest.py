@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-pytest.register_assert_rewrite("autotrascale.testing.metric_store_contract")
-
-from influxd import Influxd, started  # noqa: E402
+from influxd import Influxd, started
 
 
 @pytest.fixture(scope="session")

