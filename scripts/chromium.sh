@@ -1,11 +1,10 @@
 #!/bin/sh
-# A real browser for the tests of the pages: Debian's package chromium, without a screen.
+# A real browser for the tests of the web pages: Debian's package chromium, without a screen.
 #
-#   scripts/chromium.sh install      install it when it is missing (root, apt), print where it is
-#   scripts/chromium.sh find         print where it is, and install nothing
+#   scripts/chromium.sh install      install it if it is missing (needs root and apt), and print its path
+#   scripts/chromium.sh find         print its path, or fail
 #
-# CHROMIUM names a binary to use instead. When something cannot be had, one sentence on stderr says what, and the exit
-# code is 1.
+# CHROMIUM names another binary to use. On failure the script prints one sentence on stderr and exits with 1.
 set -eu
 
 fail() {
@@ -15,18 +14,18 @@ fail() {
 
 find() {
     if [ -n "${CHROMIUM:-}" ]; then
-        [ -x "$CHROMIUM" ] || fail "CHROMIUM names no program that can be run: $CHROMIUM"
+        [ -x "$CHROMIUM" ] || fail "CHROMIUM is not an executable file: $CHROMIUM"
         echo "$CHROMIUM"
         return
     fi
     command -v chromium || command -v chromium-browser ||
-        fail "there is no chromium here: scripts/chromium.sh install"
+        fail "chromium is not installed: run scripts/chromium.sh install"
 }
 
 install() {
     if [ -z "${CHROMIUM:-}" ] && ! command -v chromium >/dev/null 2>&1 && ! command -v chromium-browser >/dev/null 2>&1; then
-        command -v apt-get >/dev/null 2>&1 || fail "there is no chromium here, and no apt-get to install it with"
-        [ "$(id -u)" = 0 ] || fail "there is no chromium here, and only root can install it: apt-get install chromium"
+        command -v apt-get >/dev/null 2>&1 || fail "chromium is not installed, and there is no apt-get to install it"
+        [ "$(id -u)" = 0 ] || fail "chromium is not installed, and only root can install it: apt-get install chromium"
         echo "chromium.sh: installing Debian's package chromium" >&2
         get install || { get update && get install; } || fail "apt-get could not install chromium: see above"
     fi
@@ -42,5 +41,5 @@ get() {
 case "${1:-}:$#" in
     install:1) install ;;
     find:1) find ;;
-    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

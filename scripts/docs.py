@@ -1,5 +1,6 @@
-"""The pages of the site, gathered: every Markdown file of the repository at its own place in out/docs, and beside it
-whatever file a page links to. So a link that works in the repository works on the site, and none is written twice.
+"""Gather the pages of the documentation site in out/docs, with the files that they link to.
+
+Each Markdown file keeps its place in the repository. So a link that works in the repository works on the site.
 
     python scripts/docs.py        (make docs)
 """
@@ -33,14 +34,14 @@ def pages() -> list[Path]:
 
 
 def links(text: str) -> Iterator[str]:
-    """Where its links lead, those in code left out."""
+    """Yield the targets of the links of a page. Links in code and links to other sites are left out."""
     for match in _LINK.finditer(_CODE.sub("", text)):
         if "://" not in match[1] and not match[1].startswith("mailto:"):
             yield match[1]
 
 
 def anchors(text: str) -> set[str]:
-    """Of its headings, as Markdown's table of contents makes them."""
+    """Return the anchors of a page's headings, as the table of contents of Markdown names them."""
     plain = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*?)\s*$", plain, re.MULTILINE)
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each.replace("`", "")).strip().lower()) for each in headings}
@@ -53,7 +54,7 @@ def gather() -> None:
         for link in links(page.read_text(encoding="utf-8")):
             path = Path(os.path.normpath(page.parent / link.partition("#")[0]))
             if path.is_dir() and (path / "README.md").is_file():
-                continue  # the page of a folder is gathered anyway
+                continue  # the page of the folder is one of the pages
             if path.is_file() and path.suffix != ".md":
                 _copy(path)
 

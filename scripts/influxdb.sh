@@ -1,11 +1,11 @@
 #!/bin/sh
-# A real InfluxDB for the tests: 1.8.10, which is Go alone and speaks the 2.x API when Flux is on.
+# A real InfluxDB for the tests: version 1.8.10, which builds from Go alone and has the 2.x API when Flux is on.
 #
-#   scripts/influxdb.sh build             build it once, keep it outside the checkout, print where it is
-#   scripts/influxdb.sh run PORT FOLDER   become the server, on loopback only, its data in FOLDER
-#   scripts/influxdb.sh try               the same on a free port with a temporary folder, for a look by hand
+#   scripts/influxdb.sh build             build it once outside the checkout, and print its path
+#   scripts/influxdb.sh run PORT FOLDER   run the server on loopback, with its data in FOLDER
+#   scripts/influxdb.sh try               the same on a free port with a temporary folder
 #
-# INFLUXD names a binary to use instead. Authentication is on: the first user is made with
+# INFLUXD names another binary to use. Authentication is on. Create the first user with
 #   curl -X POST http://127.0.0.1:PORT/query --data-urlencode "q=CREATE USER admin WITH PASSWORD 'secret' WITH ALL PRIVILEGES"
 set -eu
 
@@ -16,21 +16,21 @@ binary="${INFLUXD:-$cache/influxd-$version}"
 build() {
     if [ ! -x "$binary" ]; then
         if [ -n "${INFLUXD:-}" ]; then
-            echo "influxdb.sh: INFLUXD names no program that can be run: $INFLUXD" >&2
+            echo "influxdb.sh: INFLUXD is not an executable file: $INFLUXD" >&2
             return 1
         fi
         if ! command -v go >/dev/null 2>&1; then
-            echo "influxdb.sh: there is no Go to build InfluxDB $version with, and no binary at $binary" >&2
+            echo "influxdb.sh: Go is needed to build InfluxDB $version, as there is no binary at $binary" >&2
             return 1
         fi
         mkdir -p "$cache"
         work=$(mktemp -d "$cache/build.XXXXXX")
         trap 'rm -rf "$work"' EXIT
         echo "influxdb.sh: building InfluxDB $version, a few minutes, once" >&2
-        # One compiler at a time: the linker alone wants a gigabyte.
+        # One compiler at a time: the linker alone needs a gigabyte.
         (cd "$work" && GOBIN="$work" GOFLAGS="${GOFLAGS:-} -p=1" nice \
             go install "github.com/influxdata/influxdb/cmd/influxd@v$version") >&2
-        mv "$work/influxd" "$binary" # a rename: nobody ever sees half a binary
+        mv "$work/influxd" "$binary" # a rename, so that no process sees half a binary
         rm -rf "$work"
     fi
     echo "$binary"

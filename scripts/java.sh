@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that there is a Java that Spark 4 runs on (17 or newer); installs one where the machine lets it.
+# Check that there is a Java for Spark 4 (17 or newer), and install one as root where apt is available.
 set -u
 
 java_version() {
@@ -17,5 +17,5 @@ if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
     unset JAVA_HOME
     recent && exit 0
 fi
-echo "Spark needs Java 17 or newer, and there is $(java_version || echo none): install a JRE and put it on PATH, or set JAVA_HOME." >&2
+echo "Spark needs Java 17 or newer, found: $(java_version || echo none). Install a JRE and put it on PATH, or set JAVA_HOME." >&2
 exit 1

@@ -1,17 +1,16 @@
 #!/bin/sh
-# A real Kafka broker on loopback, and Spark's connector to it: jars fetched once by the Ivy that comes with PySpark.
+# A real Kafka broker on loopback, and Spark's connector to it. PySpark's Ivy fetches the jars once.
 #
-#   scripts/kafka.sh fetch             fetch both once, keep them outside the checkout
-#   scripts/kafka.sh jars              the connector, for spark.jars
-#   scripts/kafka.sh run PORT FOLDER   become the broker, on loopback only, its data in FOLDER; PORT + 1 is its too
-#   scripts/kafka.sh tool CLASS …      one of Kafka's own programs, as org.apache.kafka.tools.TopicCommand
+#   scripts/kafka.sh fetch             fetch both once, outside the checkout
+#   scripts/kafka.sh jars              print the connector's jars, for spark.jars
+#   scripts/kafka.sh run PORT FOLDER   run the broker on loopback, with its data in FOLDER; it uses PORT + 1 too
+#   scripts/kafka.sh tool CLASS …      run a program of Kafka, such as org.apache.kafka.tools.TopicCommand
 #
-# One node that is broker and controller. PYTHON names the Python that has PySpark; else .venv's, else python3.
+# One node is broker and controller. PYTHON names the Python with PySpark; default: that of .venv, or python3.
 set -eu
 
 broker=4.1.2
-# The connector of this Spark, and what it is known to work with: named one by one, since its own list has a version
-# that is not to be had.
+# The connector of this Spark and its dependencies, named one by one: its own list has a version that does not exist.
 connector="org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0
     org.apache.kafka:kafka-clients:3.9.2 org.apache.commons:commons-pool2:2.12.1"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/autotrascale/kafka-$broker"
@@ -26,7 +25,7 @@ fail() {
 ivy() { # FOLDER GROUP:ARTIFACT:VERSION [-notransitive]
     folder=$1 module=$2
     shift 2
-    # shellcheck disable=SC2046 # three words
+    # shellcheck disable=SC2046 # three words on purpose
     "$java" -jar "$pyspark"/jars/ivy-*.jar -cache "$work/ivy" -confs default "$@" \
         -dependency $(echo "$module" | tr : ' ') -retrieve "$folder/[artifact]-[revision].[ext]" >"$work/ivy.log" 2>&1 ||
         { tail -5 "$work/ivy.log" >&2; fail "could not fetch $module"; }
@@ -45,7 +44,7 @@ fetch() {
     ivy "$work/jars/broker" "org.apache.kafka:kafka-tools:$broker" -notransitive
     ivy "$work/jars/broker" org.apache.logging.log4j:log4j-slf4j-impl:2.25.3 -notransitive
     for module in $connector; do ivy "$work/jars/connector" "$module" -notransitive; done
-    mv "$work/jars" "$cache" 2>/dev/null || [ -d "$cache" ] || fail "could not write $cache" # a rename: whole or not at all
+    mv "$work/jars" "$cache" 2>/dev/null || [ -d "$cache" ] || fail "could not write $cache" # a rename, so that no process sees half of it
 }
 
 become() { # CLASS …

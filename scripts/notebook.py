@@ -1,9 +1,9 @@
-"""Runs the code cells of a notebook, one after the other as plain Python, and writes what came out into it.
+"""Run the code cells of a notebook as plain Python, one after the other, and write their outputs into it.
 
     python scripts/notebook.py examples/first_steps.ipynb        (make notebook)
 
-No notebook server is needed for it: what a cell prints, and the HTML or text of its last line, are its outputs. The
-cells are seeded and simulated, so the file changes only where something has changed.
+No notebook server is needed. The outputs of a cell are its printed text, and the HTML or text of its last line. Cells
+are seeded and simulated, so the file changes only when a result changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HTML = "text/html"
 
 
 def execute(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The same notebook with the outputs of this run."""
+    """Return the notebook with the outputs of this run."""
     names: dict[str, Any] = {"__name__": "__main__"}
     cells, number = [], 0
     for cell in notebook["cells"]:
@@ -59,7 +59,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _short(text: str) -> str:
-    """Where there is HTML, nobody reads thousands of characters beside it."""
+    """Cut a long text. Cells with HTML show their text only in tools without HTML."""
     return text if len(text) <= 500 else text[:497] + "..."
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints a Python of 3.11 or newer that can make virtual environments; installs one where the machine lets it.
+# Print a Python 3.11 or newer that can make virtual environments. Install one as root where apt is available.
 set -u
 
 usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -15,5 +15,5 @@ find_python && exit 0
 if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3 python3-venv; } >&2 && find_python && exit 0
 fi
-echo "No Python 3.11 or newer with venv was found: install one, or name it with PYTHON=/path/to/python." >&2
+echo "Python 3.11 or newer with venv is missing: install it, or set PYTHON=/path/to/python." >&2
 exit 1

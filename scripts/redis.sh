@@ -1,13 +1,12 @@
 #!/bin/sh
-# A real Redis for the Yahoo job and its tests: Debian's package redis-server, on loopback only, nothing kept on disk.
+# A real Redis for the Yahoo job and its tests: Debian's package redis-server, on loopback, without files.
 #
-#   scripts/redis.sh install         install it when it is missing (root, apt), print where it is
-#   scripts/redis.sh start FOLDER    start one on a free port, its log and pid in FOLDER, print its URL
-#   scripts/redis.sh stop FOLDER     stop the one that was started there, and wait until it has ended
-#   scripts/redis.sh try             the same in the foreground, for a look by hand; Ctrl-C ends it
+#   scripts/redis.sh install         install it if it is missing (needs root and apt), and print its path
+#   scripts/redis.sh start FOLDER    start a server on a free port, with log and pid in FOLDER, and print its URL
+#   scripts/redis.sh stop FOLDER     stop the server of FOLDER, and wait until it has ended
+#   scripts/redis.sh try             run a server in the foreground; Ctrl-C ends it
 #
-# REDIS_SERVER names a binary to use instead. When something cannot be had, one sentence on stderr says what, and the
-# exit code is 1.
+# REDIS_SERVER names another binary to use. On failure the script prints one sentence on stderr and exits with 1.
 set -eu
 
 seconds=10
@@ -19,17 +18,17 @@ fail() {
 
 install() {
     if [ -n "${REDIS_SERVER:-}" ]; then
-        [ -x "$REDIS_SERVER" ] || fail "REDIS_SERVER names no program that can be run: $REDIS_SERVER"
+        [ -x "$REDIS_SERVER" ] || fail "REDIS_SERVER is not an executable file: $REDIS_SERVER"
         echo "$REDIS_SERVER"
         return
     fi
     if ! command -v redis-server >/dev/null 2>&1; then
-        command -v apt-get >/dev/null 2>&1 || fail "there is no redis-server here, and no apt-get to install it with"
-        [ "$(id -u)" = 0 ] || fail "there is no redis-server here, and only root can install it: apt-get install redis-server"
+        command -v apt-get >/dev/null 2>&1 || fail "redis-server is not installed, and there is no apt-get to install it"
+        [ "$(id -u)" = 0 ] || fail "redis-server is not installed, and only root can install it: apt-get install redis-server"
         echo "redis.sh: installing Debian's package redis-server" >&2
-        # RUNLEVEL=1: the package must not start a server of its own.
+        # RUNLEVEL=1 keeps the package from starting its own server.
         get install || { get update && get install; } || fail "apt-get could not install redis-server: see above"
-        command -v redis-server >/dev/null 2>&1 || fail "apt-get installed redis-server, and it is not on PATH"
+        command -v redis-server >/dev/null 2>&1 || fail "apt-get installed redis-server, but it is not on PATH"
     fi
     command -v redis-server
 }
@@ -44,13 +43,13 @@ free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-serve() { # PORT FOLDER … : become the server
+serve() { # PORT FOLDER …: run the server in this process
     port=$1 folder=$2
     shift 2
     exec "$binary" --bind 127.0.0.1 --port "$port" --dir "$folder" --save '' --appendonly no --protected-mode yes "$@"
 }
 
-alive() { # FOLDER: does the one that was started there still run? Its number may be another process's by now.
+alive() { # FOLDER: does its server still run? Its process id may belong to another process by now.
     [ -f "$1/redis.pid" ] && [ -f "$1/redis.port" ] &&
         tr '\0' ' ' <"/proc/$(cat "$1/redis.pid")/cmdline" 2>/dev/null | grep -q ":$(cat "$1/redis.port")"
 }
@@ -59,10 +58,10 @@ start() {
     mkdir -p "$1"
     folder=$(cd "$1" && pwd)
     if alive "$folder"; then
-        fail "one is running already, with its pid in $folder/redis.pid: stop it first"
+        fail "a server runs already, with its pid in $folder/redis.pid: stop it first"
     fi
     binary=$(install)
-    # Between looking for a free port and taking it, somebody else may: then another one.
+    # Another process may take the free port first: then try another port.
     for _ in 1 2 3; do
         port=$(free_port)
         (serve "$port" "$folder" --logfile "$folder/redis.log" --pidfile "$folder/redis.pid" --daemonize yes) >/dev/null ||
@@ -76,7 +75,7 @@ start() {
     fail "redis-server did not come up on 127.0.0.1: see $folder/redis.log"
 }
 
-answers() { # PORT: within `seconds`, it says PONG
+answers() { # PORT: does it answer PONG within `seconds`?
     PORT=$1 SECONDS_LEFT=$seconds python3 - <<'PYTHON'
 import os, socket, sys, time
 until = time.monotonic() + float(os.environ["SECONDS_LEFT"])
@@ -92,13 +91,13 @@ PYTHON
 }
 
 stop() {
-    alive "$1" || fail "no redis-server runs that was started in $1"
+    alive "$1" || fail "no redis-server was started in $1, or it has ended"
     pid=$(cat "$1/redis.pid")
     kill "$pid" # TERM: it closes its connections and removes its pid file
     left=$((seconds * 10))
     while alive "$1"; do
         left=$((left - 1))
-        [ "$left" -gt 0 ] || fail "redis-server, process $pid, does not end: kill -9 $pid"
+        [ "$left" -gt 0 ] || fail "redis-server, process $pid, does not end: run kill -9 $pid"
         sleep 0.1
     done
     rm -f "$1/redis.pid" "$1/redis.port"
@@ -113,5 +112,5 @@ case "${1:-}:$#" in
         port=$(free_port)
         echo "redis.sh: redis://127.0.0.1:$port/0" >&2
         serve "$port" "$(mktemp -d)" ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
