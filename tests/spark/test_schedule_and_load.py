@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.simulator.rate_functions import Sine
 from autotrascale.execute.spark.jobs import load_file, load_generator
 from autotrascale.execute.spark.jobs.load_file import QueryLoad, SourceLoad
 from autotrascale.execute.spark.jobs.load_generator import LoadReader
-from autotrascale.execute.spark.jobs.rate_schedule import RateSchedule, constant_schedule, sample_schedule
+from autotrascale.execute.spark.jobs.rate_schedule import RateSchedule, constant_schedule
 
 rates = st.floats(0, 5000)
 schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
@@ -50,12 +49,6 @@ def test_two_points_at_one_time_are_a_step() -> None:
     assert step.rate(4.999) == 10.0
     assert step.rate(5.0) == 1000.0
     assert step.arrived(6.0) == pytest.approx(1050.0)
-
-
-def test_any_rate_over_time_can_be_sampled() -> None:
-    wave = sample_schedule(Sine(mean=1000, amplitude=400, period=60), seconds=60, every=0.5)
-    assert float(wave.arrived(60.0)) == pytest.approx(60_000, rel=1e-6)
-    assert float(wave.rate(30.0)) == pytest.approx(1400)
 
 
 @settings(deadline=None)

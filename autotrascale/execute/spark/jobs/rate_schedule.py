@@ -12,8 +12,7 @@ again reads the same records.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -83,18 +82,6 @@ class RateSchedule:
 def constant_schedule(rate: float) -> RateSchedule:
     """Return a schedule with the same rate (records per second) at all times."""
     return RateSchedule(((0.0, rate),))
-
-
-def sample_schedule(rate: Callable[[float], float], seconds: float, every: float = 1.0) -> RateSchedule:
-    """Approximate any rate function by straight pieces.
-
-    Args:
-        rate: records per second at a second; `autotrascale.execute.simulator.rate_functions` has ramps and sines.
-        seconds: length of the approximated span; the rate at its end holds for ever.
-        every: length of one piece in seconds.
-    """
-    pieces = max(1, math.ceil(seconds / every))
-    return RateSchedule(tuple((i * seconds / pieces, rate(i * seconds / pieces)) for i in range(pieces + 1)))
 
 
 def schedule_to_dict(schedule: RateSchedule) -> dict[str, Any]:
