@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 TO = ROOT / "out" / "docs"
 PAGES = (
     "*.md",
-    "docs/*.md",
+    "docs/**/*.md",
     "examples/**/*.md",
     "experiments/**/*.md",
     "autotrascale/**/*.md",
