@@ -40,12 +40,9 @@ class Job:
             checks.positive_in_range("source_rates", self.rate)
         for name, operator in self.topology.operators.items():
             if operator.minimum > self.p_max:
-                raise InputError(
-                    f"operators.{name}.minimum",
-                    f"is above p_max = {self.p_max}",
-                    seen=operator.minimum,
-                    remedy="lower it, or raise p_max",
-                )
+                problem = f"is above p_max = {self.p_max}"
+                remedy = "lower it, or raise p_max"
+                raise InputError(f"operators.{name}.minimum", problem, seen=operator.minimum, remedy=remedy)
 
     @property
     def rate(self) -> float:
@@ -61,12 +58,8 @@ class Job:
         """Return the job at `rate` records per second in all, with its sources in the same proportions."""
         checks.positive_in_range("rate", rate)
         if self.rate == 0:
-            raise InputError(
-                "source_rates",
-                "are all zero, so there are no proportions to keep",
-                seen=dict(self.source_rates),
-                remedy="give each source a rate",
-            )
+            problem = "are all zero, so there are no proportions to keep"
+            raise InputError("source_rates", problem, seen=dict(self.source_rates), remedy="give each source a rate")
         return replace(self, source_rates={name: r * rate / self.rate for name, r in self.source_rates.items()})
 
 
@@ -74,9 +67,5 @@ def check_p_max(p_max: int) -> None:
     """Check that `p_max` is a number of instances that an engine can count."""
     checks.count("p_max", p_max)
     if p_max > MAX_INSTANCES:
-        raise InputError(
-            "p_max",
-            f"is above {MAX_INSTANCES}, more than an engine can count",
-            seen=p_max,
-            remedy="give the slots of the cluster",
-        )
+        remedy = "give the slots of the cluster"
+        raise InputError("p_max", f"is above {MAX_INSTANCES}, more than an engine can count", seen=p_max, remedy=remedy)

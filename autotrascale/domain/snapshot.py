@@ -120,12 +120,8 @@ class OperatorMetrics(Work):
         if not self.instances:
             return
         if len(self.instances) > self.parallelism:
-            raise InputError(
-                "instances",
-                f"are more than the parallelism of {self.parallelism}",
-                seen=len(self.instances),
-                remedy="give one entry for each instance",
-            )
+            problem = f"are more than the parallelism of {self.parallelism}"
+            raise InputError("instances", problem, seen=len(self.instances), remedy="give one entry for each instance")
         if any(getattr(self, name) is not None for name in WORK_FIELDS):
             raise InputError("instances", "are given together with their sums", remedy="give the instances or the sums")
 
@@ -257,12 +253,9 @@ class Snapshot:
         for name, metrics in self.operators.items():
             for bound in ("parallelism", "minimum"):
                 if getattr(metrics, bound) > self.p_max:
-                    raise InputError(
-                        f"operators.{name}.{bound}",
-                        f"is above p_max = {self.p_max}",
-                        seen=getattr(metrics, bound),
-                        remedy="raise p_max, or lower it",
-                    )
+                    problem = f"is above p_max = {self.p_max}"
+                    remedy = "raise p_max, or lower it"
+                    raise InputError(f"operators.{name}.{bound}", problem, seen=getattr(metrics, bound), remedy=remedy)
 
     @cached_property
     def topology(self) -> Topology:

@@ -29,9 +29,5 @@ class Target:
         checks.positive_in_range("latency_seconds", self.latency_seconds)
         checks.share("throughput_tolerance", self.throughput_tolerance)
         if self.statistic not in get_args(Statistic):
-            raise InputError(
-                "statistic",
-                "is not a latency statistic",
-                seen=self.statistic,
-                remedy=f"use one of {', '.join(get_args(Statistic))}",
-            )
+            remedy = f"use one of {', '.join(get_args(Statistic))}"
+            raise InputError("statistic", "is not a latency statistic", seen=self.statistic, remedy=remedy)

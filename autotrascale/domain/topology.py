@@ -37,12 +37,8 @@ class Operator:
         if self.maximum is not None:
             checks.count("maximum", self.maximum)
             if self.maximum < self.minimum:
-                raise InputError(
-                    "maximum",
-                    f"is below the minimum of {self.minimum}",
-                    seen=self.maximum,
-                    remedy="raise maximum or lower minimum",
-                )
+                remedy = "raise maximum or lower minimum"
+                raise InputError("maximum", f"is below the minimum of {self.minimum}", seen=self.maximum, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -58,12 +54,8 @@ class Topology:
             place = f"operators.{name}.upstream"
             for upstream in operator.upstream:
                 if upstream not in self.operators:
-                    raise InputError(
-                        place,
-                        "names an operator that does not exist",
-                        seen=upstream,
-                        remedy=f"use one of {', '.join(self.operators)}",
-                    )
+                    remedy = f"use one of {', '.join(self.operators)}"
+                    raise InputError(place, "names an operator that does not exist", seen=upstream, remedy=remedy)
             if len(set(operator.upstream)) != len(operator.upstream):
                 raise InputError(
                     place, "names an operator twice", seen=list(operator.upstream), remedy="name each upstream once"
@@ -150,18 +142,11 @@ def check_source_rates(topology: Topology, source_rates: Mapping[str, float]) ->
                 place, "names an operator that does not exist", remedy=f"use one of {', '.join(topology.sources)}"
             )
         if name not in topology.sources:
-            raise InputError(
-                place,
-                "names an operator that has upstreams, so it is no source",
-                seen=list(topology.operators[name].upstream),
-                remedy="give rates for sources only",
-            )
+            problem = "names an operator that has upstreams, so it is no source"
+            remedy = "give rates for sources only"
+            raise InputError(place, problem, seen=list(topology.operators[name].upstream), remedy=remedy)
         checks.non_negative(place, rate)
     for name in topology.sources:
         if name not in source_rates:
-            raise InputError(
-                "source_rates",
-                f"has no rate for source {name!r}",
-                seen=dict(source_rates),
-                remedy=f"add {name}: records per second",
-            )
+            remedy = f"add {name}: records per second"
+            raise InputError("source_rates", f"has no rate for source {name!r}", seen=dict(source_rates), remedy=remedy)

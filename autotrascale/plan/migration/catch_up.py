@@ -29,7 +29,7 @@ _NEGLIGIBLE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class CatchUpRound:
-    """One round of the second query.
+    """A round of the second query.
 
     Args:
         seconds: duration of the round.
@@ -45,12 +45,12 @@ class CatchUpRound:
 
     @property
     def each(self) -> float:
-        """c, in seconds."""
+        """Time of the second query for a batch (c), in seconds."""
         return self.seconds / self.done if self.done else math.inf
 
     @property
     def apart(self) -> float:
-        """a, in seconds."""
+        """Time between two batches of the first query (a), in seconds."""
         return self.seconds / (self.came - 1) if self.came > 1 else math.inf
 
 

@@ -216,12 +216,8 @@ class AskTellStudy:
         """
         point = self.lattice.check(k)
         if sizing is not None and len(sizing.operators) != len(point):
-            raise InputError(
-                "sizing",
-                f"is of {len(sizing.operators)} operators",
-                seen=sizing.operators,
-                remedy=f"this study has {len(point)}: give the measurement of the same job",
-            )
+            remedy = f"this study has {len(point)}: give the measurement of the same job"
+            raise InputError("sizing", f"is of {len(sizing.operators)} operators", seen=sizing.operators, remedy=remedy)
         run = make_run(point, latency, throughput, failed, WindowMeasurement.of(sizing))
         if self._falls_behind(run):
             run = replace(run, latency=None)
@@ -350,10 +346,6 @@ def _check_sources(source: BenefitModel | Sequence[BenefitModel] | None, operato
         if not isinstance(model, BenefitModel):
             raise InputError("source", "is not a benefit model", seen=model, remedy="use BenefitModel.from_json(text)")
         if len(model.floor) != operators:
-            raise InputError(
-                "source",
-                f"is a model of {len(model.floor)} operators",
-                seen=model.floor,
-                remedy=f"this study has {operators}: use a model of the same job",
-            )
+            remedy = f"this study has {operators}: use a model of the same job"
+            raise InputError("source", f"is a model of {len(model.floor)} operators", seen=model.floor, remedy=remedy)
     return models

@@ -48,22 +48,14 @@ class Lattice:
         if not floor:
             raise InputError("floor", "is empty", remedy="give one parallelism for each operator")
         if len(upper) != len(floor):
-            raise InputError(
-                "p_max",
-                f"has {len(upper)} bounds for {len(floor)} operators",
-                seen=upper,
-                remedy="give one number, or one for each operator",
-            )
+            remedy = "give one number, or one for each operator"
+            raise InputError("p_max", f"has {len(upper)} bounds for {len(floor)} operators", seen=upper, remedy=remedy)
         for i, (low, high) in enumerate(zip(floor, upper, strict=True)):
             checks.count(f"floor[{i}]", low)
             check_p_max(high)
             if low > high:
-                raise InputError(
-                    f"floor[{i}]",
-                    f"is above p_max = {high}",
-                    seen=low,
-                    remedy="the job needs more slots than it may have: raise p_max",
-                )
+                remedy = "the job needs more slots than it may have: raise p_max"
+                raise InputError(f"floor[{i}]", f"is above p_max = {high}", seen=low, remedy=remedy)
         return cls(tuple(map(int, floor)), tuple(map(int, upper)))
 
     @cached_property
@@ -89,12 +81,8 @@ class Lattice:
             checks.count(f"k[{i}]", x)
         point = tuple(int(x) for x in k)
         if point not in self:
-            raise InputError(
-                "k",
-                f"lies outside [{self.lower}, {self.upper}]",
-                seen=point,
-                remedy="use points between the floor and p_max",
-            )
+            remedy = "use points between the floor and p_max"
+            raise InputError("k", f"lies outside [{self.lower}, {self.upper}]", seen=point, remedy=remedy)
         return point
 
     @cached_property

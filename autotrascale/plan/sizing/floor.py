@@ -189,11 +189,9 @@ def floor_shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[i
     """
     least, most = max(lower), min(upper)
     if least > most:
-        raise InputError(
-            "operators",
-            f"leave no common number of workers: one needs {least} or more, another allows {most} at most",
-            remedy="widen minimum and maximum: with shared execution every worker runs every operator",
-        )
+        problem = f"leave no common number of workers: one needs {least} or more, another allows {most} at most"
+        remedy = "widen minimum and maximum: with shared execution every worker runs every operator"
+        raise InputError("operators", problem, remedy=remedy)
     return [_round_up_within(sum(loads), least, most)] * len(loads)
 
 

@@ -101,19 +101,11 @@ class Sizing:
     def __post_init__(self) -> None:
         for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
             if len(getattr(self, name)) != len(self.operators):
-                raise InputError(
-                    name,
-                    f"must be {len(self.operators)} numbers",
-                    seen=getattr(self, name),
-                    remedy="give one for each operator",
-                )
+                problem = f"must be {len(self.operators)} numbers"
+                raise InputError(name, problem, seen=getattr(self, name), remedy="give one for each operator")
         if self.stage_loads and len(self.stage_loads) != len(self.operators):
-            raise InputError(
-                "stage_loads",
-                f"must be {len(self.operators)} numbers, or none",
-                seen=self.stage_loads,
-                remedy="give one for each operator",
-            )
+            problem = f"must be {len(self.operators)} numbers, or none"
+            raise InputError("stage_loads", problem, seen=self.stage_loads, remedy="give one for each operator")
         for operator, load in zip(self.operators, self.load, strict=True):
             checks.optional(checks.non_negative, f"load of {operator}", load)
         checks.share("overhead", self.overhead)
@@ -123,12 +115,8 @@ class Sizing:
             checks.optional(checks.non_negative, f"demand of {operator}", rate)
         _check_upstream(self.upstream, len(self.operators))
         if self.execution is not None and self.execution not in get_args(Execution):
-            raise InputError(
-                "execution",
-                "is not an execution model",
-                seen=self.execution,
-                remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out",
-            )
+            remedy = f"use one of {', '.join(get_args(Execution))}, or leave it out"
+            raise InputError("execution", "is not an execution model", seen=self.execution, remedy=remedy)
 
     @classmethod
     def of_loads(
@@ -360,12 +348,8 @@ def _check_upstream(upstream: tuple[tuple[int, ...], ...], operators: int) -> No
         return
     known = all(isinstance(up, int) and 0 <= up < operators for each in upstream for up in each)
     if len(upstream) != operators or not known:
-        raise InputError(
-            "upstream",
-            f"must hold, for each of {operators} operators, the positions of its upstreams",
-            seen=upstream,
-            remedy="count positions from 0",
-        )
+        problem = f"must hold, for each of {operators} operators, the positions of its upstreams"
+        raise InputError("upstream", problem, seen=upstream, remedy="count positions from 0")
     try:
         TopologicalSorter(dict(enumerate(upstream))).prepare()
     except CycleError as error:
