@@ -75,7 +75,7 @@ def take_many(rounds: int) -> dict[str, object]:
         expected = kills.expected_run(stores[0], folder)
         for number in range(rounds):
             store = stores[number % SERVED_EVERY == SERVED_EVERY - 1]
-            found.append(takers.two_at_once(store, folder, expected, f"taken-{number}", rng))
+            found.append(takers.resume_twice_at_once(store, folder, expected, f"taken-{number}", rng))
             print(f"\r{number + 1}/{rounds}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
     return {

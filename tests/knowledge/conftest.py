@@ -16,21 +16,21 @@ def empty_database(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session")
 def server(empty_database: Path) -> Iterator[str]:
-    """One server for all tests: each takes a job of its own."""
+    """Return the address of one server for all tests. Each test uses its own job."""
     with mlflow_stores.quick_folder() as folder, mlflow_stores.served(empty_database, folder) as uri:
         yield uri
 
 
 @pytest.fixture(scope="session")
 def embedded(empty_database: Path) -> Iterator[MlflowStore]:
-    """One embedded store for all tests that mind no company."""
+    """Return one embedded store for all tests that can share a store."""
     with mlflow_stores.quick_folder() as folder:
         yield mlflow_stores.embedded(empty_database, folder)
 
 
 @pytest.fixture(scope="session", params=["embedded", "served"])
 def store(request: pytest.FixtureRequest) -> MlflowStore:
-    """Both kinds: everything that is promised of a store is promised of both."""
+    """Return an embedded store or a served one: the same promises hold for both."""
     if request.param == "embedded":
         found: MlflowStore = request.getfixturevalue("embedded")
         return found
@@ -39,7 +39,7 @@ def store(request: pytest.FixtureRequest) -> MlflowStore:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A job that no other test uses."""
+    """Return the name of a job that no other test uses."""
     return request.node.name.replace("[", "-").replace("]", "")
 
 

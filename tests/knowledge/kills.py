@@ -1,4 +1,4 @@
-"""Kill a tuning process, look at what it left, resume, and compare with a run that nobody disturbed."""
+"""Kill a tuning process, check the journal that it left, resume the run, and compare it with an undisturbed run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from autotrascale.tuning import Evaluation
 from tests.knowledge import mlflow_stores, victim
 
 SILENT = tuning_run.RunListener(lambda *_: None, lambda _: None, lambda _: None)
-PATIENCE = 300.0  # a machine may have much else to do
+PATIENCE = 300.0  # seconds; the machine may be busy
 
-# Before the write of which name and occurrence in the run; each is where one phase ends or the next has just begun.
+# Name and occurrence of the write before which the process dies: the end of a phase or the begin of the next one.
 BOUNDARIES = {
     "opening not kept": ("log_text", 0),
     "before the floor": ("create_run", 1),
@@ -39,7 +39,7 @@ BOUNDARIES = {
 
 @dataclass(frozen=True)
 class Moment:
-    """So many seconds after so many evaluations were accepted."""
+    """A moment: some seconds after a number of accepted evaluations."""
 
     accepted: int = 0
     seconds: float = 0.0
@@ -50,15 +50,15 @@ START = Moment()
 
 @dataclass(frozen=True)
 class Expected:
-    """What an undisturbed run of the same job measures, writes, and takes."""
+    """The measurements, writes and duration of an undisturbed run of the same job."""
 
     evaluations: tuple[Evaluation, ...]
     writes: tuple[str, ...]
     seconds: float
 
     def write(self, name: str, occurrence: int) -> int:
-        """The number of the write at which a process is to die."""
-        opening, each = 4, 4  # writes: the lease, the run, run.json, parameters; and those of one evaluation
+        """Return the number of the write before which a process must die."""
+        opening, each = 4, 4  # writes of the opening (lease, run, run.json, parameters) and of one evaluation
         after = opening + each * len(self.evaluations)
         if name in ("search", "confirm"):
             first = next(e.number for e in self.evaluations if e.phase == name)
@@ -70,14 +70,14 @@ class Expected:
         return [i for i, written in enumerate(self.writes) if written == name][occurrence]
 
     def moment(self, rng: random.Random) -> Moment:
-        """Any, told by how far the victim has come: it may be slower or faster than the run that was timed."""
+        """Return a random moment, relative to the progress of the victim, which may be slower than the measured run."""
         place = rng.uniform(0.0, len(self.evaluations))
         whole = min(int(place), len(self.evaluations) - 1)
         return Moment(whole, (place - whole) * self.seconds / len(self.evaluations))
 
 
 def expected_run(store: MlflowStore, folder: Path) -> Expected:
-    # A name of its own: under the same one it would start from the model that an earlier such run left in the store.
+    # A new name, or the run would start from the model of an earlier run of that name.
     path = mlflow_stores.job_file(folder, f"undisturbed-{folder.name}")
     counted = MlflowStore(store.uri)
     writes = victim.count_writes(counted, lambda *_: None)
@@ -90,14 +90,14 @@ def expected_run(store: MlflowStore, folder: Path) -> Expected:
 def kill_and_resume(
     store: MlflowStore, folder: Path, expected: Expected, name: str, *, call: int | None = None, moment: Moment = START
 ) -> int:
-    """How many evaluations had to be run again; each must have been under way. Raises AssertionError else."""
+    """Return how many evaluations ran again. Raise AssertionError if one of them was not under way."""
     path, diary = mlflow_stores.job_file(folder, name), folder / "diary"
     process = victim.start_victim(store.uri, path, diary, call)
     if call is None:
         kill_at(process, diary, moment)
     process.join(PATIENCE)
     assert process.exitcode is not None, "the victim hangs"
-    kept = _look(store, name, victim.written(diary), expected)
+    kept = _check_journal(store, name, victim.written(diary), expected)
     again = go_on(store, path, name)
     left = list(expected.evaluations[len(kept) :])
     assert again == len(left), "an evaluation that was kept was run again, or one is missing"
@@ -106,7 +106,7 @@ def kill_and_resume(
 
 
 def kill_at(process: victim.ForkServerProcess, diary: Path, moment: Moment) -> None:
-    """It may have finished before the kill, which is a moment too."""
+    """Kill the process at a moment. It may have finished before."""
     until = time.monotonic() + PATIENCE
     while process.is_alive() and time.monotonic() < until:
         if diary.exists() and len(victim.written(diary)) >= moment.accepted:
@@ -116,8 +116,8 @@ def kill_at(process: victim.ForkServerProcess, diary: Path, moment: Moment) -> N
     process.kill()
 
 
-def _look(store: MlflowStore, name: str, accepted: Sequence[int], expected: Expected) -> list[Evaluation]:
-    """What is in the journal after the kill: all that it had accepted, and nothing that was not measured."""
+def _check_journal(store: MlflowStore, name: str, accepted: Sequence[int], expected: Expected) -> list[Evaluation]:
+    """Check the journal after the kill: it has all accepted evaluations, and no evaluation that was not measured."""
     runs = run_history.list_runs(store, name)
     assert all(run.state in ("crashed", "finished") for run in runs)
     kept = [
@@ -130,7 +130,7 @@ def _look(store: MlflowStore, name: str, accepted: Sequence[int], expected: Expe
 
 
 def go_on(store: MlflowStore, path: Path, name: str) -> int:
-    """Resume, or start anew where the process died before it had a beginning. Counts what is run."""
+    """Resume the run, or start a new one if there is none. Return the number of new evaluations."""
     ran = 0
     run = SimulatorEngine.run
 

@@ -1,4 +1,4 @@
-"""Stores for tests. MLflow takes seconds to make an empty database, so one is made once and copied ever after."""
+"""Stores for tests. MLflow needs seconds to make an empty database, so it is made once and then copied."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from autotrascale.tuning import Outcome, TrialJournal, TuningSettings, tune
 
 START_SECONDS = 90.0
 
-# Small enough to be tuned in a third of a second, and so close to its target that it is looked at twice.
+# Small enough to be tuned in a third of a second, and so close to its target that a second window is needed.
 CONTENT: dict[str, Any] = {
     "version": 1,
     "job": "small",
@@ -82,7 +82,7 @@ def tuned(at: Job, journal: TrialJournal | None = None, **given: Any) -> Outcome
 
 
 def learned(at: Job, **card: Any) -> tuple[BenefitModel, ModelCard]:
-    """What a run teaches, quicker than by running it: the floor and one more."""
+    """Return a model and its card, from two made-up runs instead of a tuning run."""
     from autotrascale import Study
 
     sizing = Sizing.of_loads((4, 8), (24, 24), execution="pipelined")
@@ -100,7 +100,7 @@ def job_file(folder: Path, name: str = "small", **changed: Any) -> Path:
 
 
 def template(config: pytest.Config) -> Path:
-    """An empty store's database; kept from one test session to the next."""
+    """Return the database of an empty store, which is kept between test sessions."""
     folder = Path(config.cache.mkdir(f"mlflow-{version('mlflow')}")) if config.cache else Path("/nowhere")
     path = folder / "empty.db"
     if not path.exists():
@@ -112,7 +112,7 @@ def template(config: pytest.Config) -> Path:
 
 @contextmanager
 def quick_folder() -> Iterator[Path]:
-    """In memory where the machine has a place for that: a database asks its disk to be sure all the time."""
+    """Yield a folder in memory where the machine has one, because a database syncs its disk often."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder)
@@ -126,7 +126,7 @@ def embedded(template: Path, folder: Path) -> MlflowStore:
 
 @contextmanager
 def served(template: Path, folder: Path) -> Iterator[str]:
-    """A real server on loopback."""
+    """Run a real server on loopback and yield its address."""
     shutil.copy(template, folder / "mlflow.db")
     port = _free_port()
     command = [
@@ -175,7 +175,7 @@ def _wait(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def forgive_mlflow(items: list[pytest.Item], folder: Path) -> None:
-    """Its own deprecations, which Python does not show by default: it asks SQLAlchemy for what that will drop."""
+    """Ignore MLflow's own deprecation warnings: it calls parts of SQLAlchemy that will be removed."""
     for item in items:
         if item.path.is_relative_to(folder):
             item.add_marker(pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"))

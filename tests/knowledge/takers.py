@@ -1,4 +1,4 @@
-"""Processes that take one thing at once: a lease, or a run that was left by a process that is gone."""
+"""Processes that take the same lease at once, or the same run after its process died."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.knowledge.kills import PATIENCE, Expected, Moment
 
 
 def take_at_once(uri: str, thing: str, count: int) -> list[str]:
-    """What each of so many processes was answered."""
+    """Return the answer of each of `count` processes."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(victim.PRELOAD)
     answers, start = context.Queue(), context.Barrier(count, timeout=PATIENCE)
@@ -42,28 +42,30 @@ def _take(uri: str, thing: str, start: Any, answers: Any) -> None:
     start.wait()
     taken = lease.take_lease(store, thing, "held")
     answers.put("taken" if isinstance(taken, lease.Lease) else "held")
-    start.wait()  # a holder that ends may be replaced, and not before all have tried
+    start.wait()  # a holder may end only after all processes have tried
     if isinstance(taken, lease.Lease):
         taken.release()
 
 
 @dataclass(frozen=True)
 class Round:
-    """One run that was left, and two that took it at once."""
+    """One abandoned run and two processes that took it at once."""
 
-    killed: int  # processes, in all
-    went_on: int  # takers that did not leave it to the other
-    doubled: int  # evaluations of one number beyond the first, kept or accepted
-    again: int  # evaluations that a third had to run, since both takers were killed or the one that had it
+    killed: int  # processes
+    went_on: int  # takers that resumed the run
+    doubled: int  # repeated evaluations of one number
+    again: int  # evaluations that a third process ran, because the taker was killed
 
 
-def two_at_once(store: MlflowStore, folder: Path, expected: Expected, name: str, rng: random.Random) -> Round:
-    """A process is killed, two resume its run at once, and in every other round one of those is killed too. Raises
-    AssertionError for what is lost or stuck."""
+def resume_twice_at_once(store: MlflowStore, folder: Path, expected: Expected, name: str, rng: random.Random) -> Round:
+    """Kill a process, let two processes resume its run at once, and kill one of these two in every other round.
+
+    Raises AssertionError for a lost evaluation or a hanging process.
+    """
     path = mlflow_stores.job_file(folder, name)
     first, diaries = folder / f"{name}-0", [folder / f"{name}-{i}" for i in (1, 2)]
     call = rng.randrange(len(expected.writes)) if rng.random() < 0.5 else None
-    killed = _killed(store, path, first, call, expected.moment(rng))
+    killed = _start_and_kill(store, path, first, call, expected.moment(rng))
     processes = victim.start_takers(store.uri, path, diaries, folder / f"{name}-go")
     if rng.random() < 0.5:
         time.sleep(rng.uniform(0.0, expected.seconds))
@@ -76,13 +78,13 @@ def two_at_once(store: MlflowStore, folder: Path, expected: Expected, name: str,
     accepted = [number for diary in (first, *diaries) for number in victim.written(diary)]
     again = kills.go_on(store, path, name)
     kills.check_end(store, name, expected)
-    kept = _kept(store, name)
+    kept = _count_finished(store, name)
     assert set(accepted) <= kept.keys(), "an evaluation that was kept is lost"
     doubled = sum(count - 1 for count in (Counter(accepted) | kept).values())
     return Round(killed, sum(victim.answer(diary) == "went on" for diary in diaries), doubled, again)
 
 
-def _killed(store: MlflowStore, path: Path, diary: Path, call: int | None, moment: Moment) -> int:
+def _start_and_kill(store: MlflowStore, path: Path, diary: Path, call: int | None, moment: Moment) -> int:
     process = victim.start_victim(store.uri, path, diary, call)
     if call is None:
         kills.kill_at(process, diary, moment)
@@ -91,17 +93,19 @@ def _killed(store: MlflowStore, path: Path, diary: Path, call: int | None, momen
     return int(process.exitcode != 0)
 
 
-def _kept(store: MlflowStore, name: str) -> Counter[int]:
-    """How often an evaluation of each number is kept in the run that came to an end."""
+def _count_finished(store: MlflowStore, name: str) -> Counter[int]:
+    """Return how often the finished run holds an evaluation of each number."""
     run = run_history.find_run(store, name)
     wanted = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT_RUN}` = '{run.info.run_id}'"
     found = store.client.search_runs([run.info.experiment_id], wanted, max_results=1000)
     return Counter(int(child.data.tags[tags.NUMBER]) for child in found)
 
 
-def slept(store: MlflowStore, folder: Path, name: str, call: int) -> tuple[list[Any], list[Any], str]:
-    """A process that is stopped before its write of this number, as on a machine that sleeps, and goes on when its run
-    was taken over and ended: the job's runs before it woke, after it ended, and what it said then."""
+def wake_after_takeover(store: MlflowStore, folder: Path, name: str, call: int) -> tuple[list[Any], list[Any], str]:
+    """Stop a process before a write, as on a sleeping machine, and continue it after its run was taken over and ended.
+
+    Return the runs of the job before it continued, the runs after it ended, and its last words.
+    """
     path, diary = mlflow_stores.job_file(folder, name), folder / f"{name}-sleeper"
     process = victim.start_sleeper(store.uri, path, diary, call)
     try:
@@ -124,15 +128,17 @@ def _await_stopped(process: ForkServerProcess) -> None:
     while time.monotonic() < until:
         stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii", errors="replace")
         if stat.rpartition(")")[2].split()[0] == "T":
-            time.sleep(victim.SLEEPERS_LEASE)  # its last beat looks fresh for so long
+            time.sleep(victim.SLEEPERS_LEASE)  # until its last heartbeat looks old
             return
         time.sleep(0.01)
     raise AssertionError("the sleeper does not sleep")
 
 
 def runs_of(store: MlflowStore, name: str) -> list[Any]:
-    """All that the store says of the runs of a job, but for those that were made and taken back, and for heartbeats: a
-    beat of the sleeper's other thread may have been under way too, and nobody reads it any more."""
+    """Return everything that the store has about the runs of a job, without heartbeats and without undone runs.
+
+    A heartbeat of the sleeper's other thread may have been under way, and no process reads it any more.
+    """
     found = store.client.search_runs([store.experiment(name)], max_results=1000)
     return sorted(
         (

@@ -1,4 +1,6 @@
-"""A disk that is full, a store that is locked or read-only: one clear line, and a run goes on when there is room."""
+"""A full disk, a locked store and a read-only store: one clear message, and the run continues when the store accepts
+writes.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ from tests.knowledge import mlflow_stores
 
 MAIN = "from autotrascale.cli.main import main; main()"
 SECONDS = 120.0
-MOST_BYTES = 200_000  # of a file of the process': less than a run writes
+MOST_BYTES = 200_000  # of a file of the process; less than a run writes
 
 
 class Run:
-    """`tune` in a process of its own."""
+    """`autotrascale tune` in its own process."""
 
     def __init__(self, folder: Path, store: MlflowStore, job: Path, most_bytes: int = resource.RLIM_INFINITY) -> None:
         self.log = folder / "stderr"
@@ -58,7 +60,7 @@ class Run:
 
 @contextmanager
 def full(store: MlflowStore, folder: Path, job: Path) -> Iterator[Run]:
-    """A disk that has room for so much and no more, until it has again: a limit that the parent takes away."""
+    """Run `tune` with a limit on the size of files, like a full disk, and remove the limit at the end."""
     run = Run(folder, store, job, MOST_BYTES)
     run.until(lambda: run.said("retrying for at most") > 0)
     yield run
@@ -185,7 +187,7 @@ SECRET = "open-sesame"
 def test_no_message_holds_a_password(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the command line to the last word of whatever library is asked to connect."""
+    """From the command line down to the messages of every library that connects."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOTRASCALE_STORE", uri)
     with pytest.raises(SystemExit):
@@ -201,7 +203,7 @@ def test_no_message_holds_a_password(
 
 
 def test_the_journal_of_decisions_says_what_to_do_too(tmp_path: Path) -> None:
-    """Its file may grow no further: whoever asks something of a loop then is told in one line, and nothing is lost."""
+    """The file of the journal cannot grow: a command fails in one line, and nothing is lost."""
     decisions = DecisionJournal(tmp_path / "decisions.db")
     asked = [commands.append_command(decisions, "job", advises=False, what="pause", asked_by="me", at=0.0)]
 
@@ -221,7 +223,7 @@ def test_the_journal_of_decisions_says_what_to_do_too(tmp_path: Path) -> None:
                 )
             )
 
-    decisions.read("PRAGMA max_page_count = 1", ())  # which is as many as it has
+    decisions.read("PRAGMA max_page_count = 1", ())  # the present number
     with pytest.raises(DecisionJournalError, match=r"decisions\.db: database or disk is full; free some room$"):
         ask_on()
     assert list(commands.read_commands(decisions, "job", 0, advises=False)) == asked

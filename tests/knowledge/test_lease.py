@@ -1,4 +1,4 @@
-"""What a lease promises, of an embedded store and of a served one alike."""
+"""The promises of a lease, for an embedded store and for a served one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def taken(store: MlflowStore, thing: str, **given: Any) -> Lease:
 
 
 def abandoned(store: MlflowStore, thing: str, *, clock: float = 0.0, **owner: Any) -> LeaseHolder:
-    """As a process of this owner left it, whose clock was off by so much."""
+    """Leave a lease behind like a process of this owner, whose clock is wrong by `clock` seconds."""
     held = taken(store, thing)
     held._released.set()
     held._thread.join()
@@ -81,7 +81,7 @@ def test_one_holds_it_and_the_next_may_when_it_lets_go(store: MlflowStore, name:
 
 @pytest.mark.parametrize("round_", range(3))
 def test_of_many_processes_that_take_at_once_one_does(store: MlflowStore, name: str, round_: int) -> None:
-    """Real ones: first of a thing that nobody ever held, then of one whose holder let go, then of one that died."""
+    """Real processes take a lease that was never held, one that was released, and one whose holder died."""
     thing = f"{name}-{round_}"
     if round_ == 1:
         taken(store, thing).release()
@@ -101,9 +101,11 @@ def test_a_process_that_is_gone_is_replaced_at_once(store: MlflowStore, name: st
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("clock", [-HOUR, -10.0, 10.0, HOUR])
 def test_silence_counts_by_the_watchers_clock_alone(embedded: MlflowStore, name: str, clock: float) -> None:
-    """However far off the other machine's is."""
+    """The other machine's clock may be wrong by any amount."""
     abandoned(embedded, name, clock=clock, **ELSEWHERE)
-    assert isinstance(lease.take_lease(embedded, name, "held"), LeaseHolder)  # nobody asked for it to be watched
+    assert isinstance(
+        lease.take_lease(embedded, name, "held"), LeaseHolder
+    )  # without `watch` the holder keeps its lease
     said: list[str] = []
     began = time.monotonic()
     with taken(embedded, name, watch=said.append):
@@ -143,7 +145,7 @@ def test_one_that_looks_fresh_is_not_worth_watching(embedded: MlflowStore, name:
 def test_a_taker_that_wakes_late_finds_that_numbers_went_on(
     embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looked, slept, and then makes a number that others have had and let go meanwhile."""
+    """It looks, sleeps, and then makes a number that other processes have had and released meanwhile."""
     taken(embedded, name).release()
     make = lease._make_lease
 
@@ -170,7 +172,7 @@ def test_an_answer_that_was_lost_on_the_way_is_no_loss(
 
     def lost(*given: Any, **named: Any) -> Any:
         make(*given, **named)
-        return make(*given, **named)  # as the client does by itself when a connection breaks
+        return make(*given, **named)  # the client repeats a request after a broken connection
 
     monkeypatch.setattr(embedded.client, "create_registered_model", lost)
     with taken(embedded, name) as held:
@@ -215,12 +217,9 @@ def test_things_of_similar_and_awkward_names_are_not_mixed_up(embedded: MlflowSt
 
 
 def test_one_server_at_a_time_has_a_name(store: MlflowStore, name: str) -> None:
-    """By a lock of the kernel's beside an embedded store, by a lease where machines share one."""
+    """A kernel lock protects an embedded store. A lease protects a store that machines share."""
     with server_lock.hold_server_name(store, name) as ours:
-        with (
-            pytest.raises(InputError, match=f"is running already, under the name {name} on "),
-            server_lock.hold_server_name(store, name),
-        ):
+        with pytest.raises(InputError, match=f"under the name {name} on "), server_lock.hold_server_name(store, name):
             raise AssertionError("two servers of one name")
         with server_lock.hold_server_name(store, f"{name}-too"):
             pass

@@ -1,4 +1,4 @@
-"""What MLflow's users look for: charts of a run, what went in and what came out, the chosen k, and a line on each."""
+"""Charts, inputs, outputs, parameters and descriptions of runs in MLflow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_run_draws_its_charts_and_says_what_was_chosen(store: MlflowStore, nam
     assert best[-1].value == 1000 * (outcome.best.latency_seconds or 0)
     assert client.get_metric_history(run_id, "best/score")[-1].value == outcome.best.score
     run = client.get_run(run_id)
-    assert run.data.metrics["latency_seconds"] == outcome.best.latency_seconds  # as readers of before expect it
+    assert run.data.metrics["latency_seconds"] == outcome.best.latency_seconds
     assert {key: value for key, value in run.data.params.items() if key.startswith("k.")} == {
         f"k.{operator}": str(k) for operator, k in outcome.best.parallelism.items()
     }
@@ -95,7 +95,7 @@ def test_what_somebody_wrote_of_a_model_stays(embedded: MlflowStore, name: str) 
 
 
 def test_a_nearest_miss_is_no_parameter(embedded: MlflowStore, name: str) -> None:
-    """A wider budget may find another one, and parameters stay as they are."""
+    """A wider budget may find a better configuration, and parameters cannot change."""
     at, settings = job(name, latency=0.01), replace(opening(job(name)).settings, total_trials=3)
     with RunJournal.start(embedded, opening(at, settings)) as journal:
         outcome = tuned(at)
@@ -113,7 +113,7 @@ def test_a_control_session_has_one_run_whatever_it_learns(store: MlflowStore, na
     for model in models[:2]:
         loop.keep(model)
     loop.end(finished=False)
-    again = LearnedModels(library, at, simulated=True, session="abc123")  # of the process that goes on
+    again = LearnedModels(library, at, simulated=True, session="abc123")  # the process that continues the session
     again.keep(models[2])
     again.end(finished=True)
     assert (loop.trouble, again.trouble) == ("", "")

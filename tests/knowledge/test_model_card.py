@@ -1,4 +1,4 @@
-"""Which stored models a run starts from, and what it says of the others."""
+"""The choice of the stored models that a run starts from, and the reasons against each other model."""
 
 from __future__ import annotations
 

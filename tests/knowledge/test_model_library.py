@@ -1,4 +1,4 @@
-"""The library of benefit models, in an embedded store and in a served one alike."""
+"""The library of benefit models, in an embedded store and in a served one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_mlflow_itself_can_load_and_ask_a_model(
     stored = add(embedded, name)
     import pandas as pd
 
-    # Of both: MLflow would make itself a store in the current folder for the one that it is not told.
+    # Both are needed: without one of them MLflow makes a store in the current folder.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded.uri)
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", embedded.uri)
     with quiet_warnings():
@@ -200,7 +200,7 @@ def test_a_card_cannot_be_put_on_another_model() -> None:
 
 
 def test_a_model_is_deprecated_restored_and_removed(store: MlflowStore, name: str) -> None:
-    """The alias of its rate is always at the newest version that may be used."""
+    """The alias of a rate always names the newest version that may be used."""
     library = ModelLibrary(store)
     first, second = add(store, name), add(store, name, run="b")
     wanted = ModelRequest.for_job(job(name), execution="pipelined", simulated=True)
@@ -243,7 +243,7 @@ def test_who_took_a_model_away_is_kept_with_the_run_that_made_it(embedded: Mlflo
 
 @pytest.mark.parametrize("rate", ["5e-324", "1e300", "nan", "inf", "0", "-1", "many"])
 def test_a_model_of_no_rate_is_passed_over_and_said(embedded: MlflowStore, name: str, rate: str) -> None:
-    """As an earlier version of this program could leave one, after a request with such a rate."""
+    """Another program may register a model with such a rate."""
     bad, good = add(embedded, name, 100_000.0), add(embedded, name)
     embedded.client.set_model_version_tag(bad.name, str(bad.version), "rate", rate)
     library = ModelLibrary(embedded)
@@ -257,7 +257,7 @@ def test_a_model_of_no_rate_is_passed_over_and_said(embedded: MlflowStore, name:
 def test_the_next_nearest_stands_in_for_a_model_that_cannot_be_read(
     embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever reading one runs into."""
+    """Reading may fail in any way."""
     rates = [100_000.0, 110_000.0, 120_000.0, 150_000.0, 400_000.0]
     stored = [add(embedded, name, rate) for rate in rates]
     library, load = ModelLibrary(embedded), ModelLibrary.load

@@ -1,4 +1,4 @@
-"""A stored model as MLflow's users ask it: a column is what it is called, and what cannot be meant is one line."""
+"""A stored model loaded by MLflow: columns count by name, and wrong input fails in one line."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_signature_names_operators_and_the_metadata_units_and_bounds(tmp_pat
 
 
 def asked(embedded: MlflowStore, monkeypatch: pytest.MonkeyPatch, uri: str, frame: object) -> pd.DataFrame:
-    # Of both: MLflow would make itself a store in the current folder for the one that it is not told.
+    # Both are needed: without one of them MLflow makes a store in the current folder.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded.uri)
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", embedded.uri)
     with quiet_warnings():
@@ -150,8 +150,8 @@ def test_by_way_of_mlflow_a_column_is_what_it_is_called(
         with pytest.raises(MlflowException, match="missing inputs"):
             asked(embedded, monkeypatch, uri, pd.DataFrame([[5, 10]], columns=columns))
     doubled = pd.DataFrame([[5, 10, 10]], columns=["source", "count", "count"])
-    with pytest.raises(Exception, match="count"):  # whoever of the two notices it first
+    with pytest.raises(Exception, match="count"):  # MLflow or the predictor notices it first
         asked(embedded, monkeypatch, uri, doubled)
-    assert answer.equals(asked(embedded, monkeypatch, uri, mixed.assign(other=1)))  # MLflow leaves it out
+    assert answer.equals(asked(embedded, monkeypatch, uri, mixed.assign(other=1)))  # MLflow drops the column
     with pytest.raises(InputError, match=r"row 0: count: lies outside \[8, 24\]"):
         asked(embedded, monkeypatch, uri, pd.DataFrame([[5, 7]], columns=["source", "count"]))

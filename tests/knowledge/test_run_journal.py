@@ -1,4 +1,4 @@
-"""What the journal promises, of an embedded store and of a served one alike."""
+"""The promises of the run journal, for an embedded store and for a served one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from tests.knowledge.mlflow_stores import SETTINGS, engine, job, opening, tuned
 
 
 class Stopper:
-    """A journal that has had enough before the trial of a given number."""
+    """A journal that raises before the trial of a given number."""
 
     def __init__(self, journal: RunJournal, number: int, error: BaseException) -> None:
         self.journal, self.number, self.error = journal, number, error
 
     def begin(self, number: int, phase: TrialPhase, parallelism: Mapping[str, int]) -> None:
+        """Do nothing: no trial is under way."""
         self.journal.begin(number, phase, parallelism)
         if number == self.number:
             raise self.error
@@ -63,7 +64,7 @@ def resumed(store: MlflowStore, run_id: str, **given: Any) -> Outcome:
 
 
 def same(outcome: Outcome, other: Outcome) -> bool:
-    """But for the seconds, which are the clock's."""
+    """Return whether two outcomes are equal except for their seconds."""
     return _timeless(outcome) == _timeless(other)
 
 
@@ -177,7 +178,7 @@ def test_one_run_at_a_time_for_a_job(store: MlflowStore, name: str) -> None:
 def test_of_two_that_start_at_once_one_goes_on(
     embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both look before either has taken the job: making the same number is what keeps them apart."""
+    """Both look before either has taken the job. Only one can make the next number."""
     looks = threading.Barrier(2, timeout=20)
     make = lease._make_lease
 
@@ -208,7 +209,7 @@ def test_of_two_that_start_at_once_one_goes_on(
 
 
 def crashed_run(store: MlflowStore, name: str, owner: ProcessIdentity | None = None) -> str:
-    """As a killed process leaves it: running, for ever."""
+    """Leave a run behind like a killed process: marked as running."""
     journal = RunJournal.start(store, opening(job(name)))
     journal.begin(1, "floor", {"source": 1, "count": 1})
     journal.lease.owner.mark_inactive()
@@ -270,7 +271,7 @@ def test_the_heart_beats_while_a_trial_runs(embedded: MlflowStore, name: str, mo
 
 
 def test_a_run_that_was_taken_over_is_left_alone(embedded: MlflowStore, name: str) -> None:
-    """A machine that slept for longer than a run may be silent finds somebody else at its work."""
+    """A process that slept too long finds that another process does its work."""
     first = RunJournal.start(embedded, opening(job(name)))
     first.lease.owner.mark_inactive()
     with RunJournal.resume(embedded, run_history.find_run(embedded, first.run_id)):
@@ -281,7 +282,7 @@ def test_a_run_that_was_taken_over_is_left_alone(embedded: MlflowStore, name: st
 
 
 def everything(store: MlflowStore, name: str) -> list[tuple[Any, ...]]:
-    """Of every run of the job, those that were deleted included."""
+    """Return everything about every run of the job, including deleted runs."""
     found = store.client.search_runs([store.experiment(name)], run_view_type=ViewType.ALL)
     return sorted(
         (
@@ -300,9 +301,9 @@ def everything(store: MlflowStore, name: str) -> list[tuple[Any, ...]]:
 def test_a_write_that_comes_a_moment_too_late_changes_nothing(
     store: MlflowStore, name: str, write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worst moment to be paused: asked, still the holder, and about to write. Somebody else does all the rest."""
+    """The worst moment to be paused: after the check of the lease, before the write."""
     trials: list[JournalledTrial] = []
-    whole = tuned(job(name), Kept(trials))
+    whole = tuned(job(name), RememberedTrials(trials))
     first = RunJournal.start(store, opening(job(name)))
     step = partial(first.begin, 1, "floor", trials[0].evaluation.parallelism)
     if write != "create_run":
@@ -322,12 +323,12 @@ def test_a_write_that_comes_a_moment_too_late_changes_nothing(
         step()
     first.lease.release()
     late = [run for run in everything(store, name) if run not in others]
-    assert [run[2] for run in late] == (["deleted"] if write == "create_run" else [])  # made, and taken back
+    assert [run[2] for run in late] == (["deleted"] if write == "create_run" else [])  # made and undone
     assert len(run_history.read_trials(store, run_history.find_run(store, first.run_id))) == len(whole.evaluations)
 
 
-class Kept:
-    """A journal that only remembers."""
+class RememberedTrials:
+    """A journal that only remembers its trials."""
 
     def __init__(self, trials: list[JournalledTrial]) -> None:
         self.trials = trials

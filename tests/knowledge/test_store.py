@@ -1,4 +1,4 @@
-"""Opening a store: what is made, what is refused, and what MLflow may say meanwhile."""
+"""Opening a store: the files that it makes, the addresses that it refuses, and the silence of MLflow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_file_that_is_no_database_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_new_store_is_whole_or_not_there(empty_database: Path) -> None:
-    """What is left of one that was being made when its process died does not stand in the way."""
+    """A half-made store of a killed process does no harm."""
     with sqlite3.connect(empty_database) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
@@ -69,7 +69,7 @@ def test_a_deleted_experiment_is_said(embedded: MlflowStore, name: str) -> None:
 
 
 def test_mlflow_says_nothing(tmp_path: Path, empty_database: Path) -> None:
-    """In a process of its own, because what is printed while a module is imported is printed once."""
+    """In its own process, because a message at import is printed once."""
     mlflow_stores.embedded(empty_database, tmp_path)
     code = (
         "import sys\n"

@@ -1,6 +1,6 @@
-"""Two processes that take one run at once, and one that slept while its run was taken: nothing is done twice.
+"""Two processes that take one run at once, and a process that slept while its run was taken: nothing is done twice.
 
-More of the first than a test run has time for: `python -m benchmarks.speed.journal_bench --kills 100`.
+`python -m benchmarks.speed.journal_bench --kills 100` runs more rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def expected(embedded: MlflowStore, tmp_path_factory: pytest.TempPathFactory) ->
 def test_two_that_resume_a_killed_run_at_once_double_nothing(
     store: MlflowStore, tmp_path: Path, name: str, expected: Expected, number: int
 ) -> None:
-    found = takers.two_at_once(store, tmp_path, expected, name, random.Random(number))
+    found = takers.resume_twice_at_once(store, tmp_path, expected, name, random.Random(number))
     assert found.killed
     assert found.doubled == 0
     assert found.went_on <= 1
@@ -36,10 +36,10 @@ def test_two_that_resume_a_killed_run_at_once_double_nothing(
 def test_a_process_that_slept_while_its_run_was_taken_stops_without_a_write(
     server: str, tmp_path: Path, name: str, expected: Expected, write: str
 ) -> None:
-    """SIGSTOP in the midst of a write, until another machine has waited for a lease, taken the run and ended it."""
-    store = MlflowStore(server)  # one that machines can share
+    """SIGSTOP before a write, until another process has waited for a lease, taken the run and ended it."""
+    store = MlflowStore(server)  # a store that machines can share
     call = expected.write(*kills.BOUNDARIES[write])
-    before, after, said = takers.slept(store, tmp_path, name, call)
+    before, after, said = takers.wake_after_takeover(store, tmp_path, name, call)
     assert before == after
     assert said.startswith(f"job {name} was taken over by process ")
     kills.check_end(store, name, expected)

@@ -1,6 +1,6 @@
-"""A tuning process that is killed, at a call of its store's or at any moment.
+"""A tuning process that is killed at a call of its store or at any moment.
 
-Victims are forked off a process that has imported everything already: a fresh one would spend its life importing.
+Victims are forked from a process that has imported everything, because imports would take most of their time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LISTENER = tuning_run.RunListener(lambda *_: None, lambda _: time.sleep(0.01), l
 
 
 def start_victim(uri: str, job_file: Path, diary: Path, call: int | None = None) -> ForkServerProcess:
-    """`call`: it kills itself before its store's write of this number, counted from 0."""
+    """Start a process that tunes. It kills itself before the write of number `call`, counted from 0."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     process = context.Process(target=live, args=(uri, str(job_file), str(diary), call))
@@ -52,7 +52,7 @@ def start_victim(uri: str, job_file: Path, diary: Path, call: int | None = None)
 
 
 def start_takers(uri: str, job_file: Path, diaries: Sequence[Path], go: Path) -> list[ForkServerProcess]:
-    """Each goes on with the job's last run, or begins one where there is none; all at once, when all are ready."""
+    """Start processes that resume the job's last run, or start one if there is none, all at once."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     processes = [context.Process(target=take, args=(uri, str(job_file), str(diary), str(go))) for diary in diaries]
@@ -66,7 +66,7 @@ def start_takers(uri: str, job_file: Path, diaries: Sequence[Path], go: Path) ->
 
 
 def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
-    """Tune as the command line does. The diary gets a line for each evaluation that the journal has accepted."""
+    """Tune like the command line. The diary gets a line for each evaluation that the journal has accepted."""
     from autotrascale.knowledge.mlflow_store import MlflowStore
 
     store = MlflowStore(uri)
@@ -77,7 +77,7 @@ def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
 
 
 def take(uri: str, job_file: str, diary: str, go: str) -> None:
-    """What it was answered is the last line of the diary."""
+    """Resume or start a run. The last line of the diary is the answer."""
     from autotrascale.domain.errors import InputError
     from autotrascale.knowledge import run_history
     from autotrascale.knowledge.mlflow_store import MlflowStore
@@ -101,7 +101,7 @@ def take(uri: str, job_file: str, diary: str, go: str) -> None:
 
 
 def start_sleeper(uri: str, job_file: Path, diary: Path, call: int) -> ForkServerProcess:
-    """On a machine of its own, as far as anybody can tell. It is stopped before its store's write of this number."""
+    """Start a process that seems to run on another machine. It stops before the write of number `call`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     process = context.Process(target=sleep, args=(uri, str(job_file), str(diary), call))
@@ -110,7 +110,7 @@ def start_sleeper(uri: str, job_file: Path, diary: Path, call: int) -> ForkServe
 
 
 def sleep(uri: str, job_file: str, diary: str, call: int) -> None:
-    """What ended it is the last line of the diary."""
+    """Tune, and write the last error to the diary."""
     from autotrascale.domain.errors import AuTraScaleError
     from autotrascale.knowledge import lease, process_identity
     from autotrascale.knowledge.mlflow_store import MlflowStore
@@ -164,7 +164,7 @@ def keep_diary(diary: str) -> None:
 
 
 def count_writes(store: Any, before: Callable[[int, str], None]) -> list[str]:
-    """Calls `before` with the number and the name of each write to come; the names so far are in the list returned."""
+    """Call `before` with number and name of each write to come. Return the list of names, which grows."""
     seen: list[str] = []
     for name in WRITES:
         setattr(store.client, name, _counted(getattr(store.client, name), name, seen, before))
@@ -183,12 +183,12 @@ def _counted(
 
 
 def written(diary: Path) -> Sequence[int]:
-    """The numbers of the evaluations that were accepted."""
+    """Return the numbers of the accepted evaluations."""
     return [int(line) for line in _lines(diary) if line.isdecimal()]
 
 
 def answer(diary: Path) -> str:
-    """Of a taker; empty when it was killed before it had one."""
+    """Return the answer of a taker, or "" when it was killed before."""
     return next((line for line in reversed(_lines(diary)) if not line.isdecimal()), "")
 
 

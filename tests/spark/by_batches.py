@@ -1,5 +1,7 @@
-"""A job whose results depend on where batches end: windows behind a watermark, and a user function over state that sees
-each batch of a key. Numbers are read from files in a folder.
+"""A job whose results depend on the end of each batch: windows behind a watermark, and a user function over state.
+
+The function sees each batch of a key. Numbers are read from files in `folder`/in; a number is a second of event time.
+Results go to `folder`/out, with a folder for each batch.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ KEYS, WINDOW, LATE = 5, 10, 20
 
 
 def calls(key: tuple[int], numbers: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """Which call it is for this key, and how many records it brought."""
+    """Return the number of this call for the key, and the records that it got."""
     (before,) = state.get if state.exists else (0,)
     state.update((before + 1,))
     count = sum(len(each) for each in numbers)
@@ -64,7 +66,7 @@ class ByBatches:
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
     def windows(self) -> Counter[int]:
-        """By their begins, how many records are said of them; those of one that came twice add up."""
+        """Return the counted records of each window, by its begin. Counts of a repeated window add up."""
         counts: Counter[int] = Counter()
         for row in self.written():
             if row["what"] == "window":

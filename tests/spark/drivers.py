@@ -1,6 +1,6 @@
-"""A driver in a process of its own, with a stateful query that counts, and told over a pipe what to do.
+"""A driver in its own process with a stateful query that counts, controlled over a pipe.
 
-One process can have one JVM, and the tests' own has one already.
+A process can have one JVM, and the test process has one already.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Progress:
 
 
 class Driver:
-    """Calls what the other process answers: `Executors`' methods by name, and those of `_Query`."""
+    """A handle of the driver. Each call runs a method of `Executors` or of `_Query` there, and returns its result."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe

@@ -1,8 +1,8 @@
-"""Runs programs one after the other as `python program` would, in one Spark session: a JVM takes seconds to start.
+"""Run programs one after the other in one Spark session, as `python program` would: a JVM takes seconds to start.
 
     gallery_runner.py PLAN.json       [[program, argument, …], …]
 
-Each runs until a file `stop-N` lies beside the plan; then its queries are stopped, by the handles that Spark gives.
+Each program runs until a file `stop-N` exists beside the plan. Then its queries are stopped through Spark's handles.
 """
 
 from __future__ import annotations
