@@ -1,8 +1,8 @@
 """The pages with 1,000 runs, 10,000 evaluations and 100,000 decisions stored: how soon one can be used, what it weighs,
 and what 200 open pages cost while loops decide.
 
-The store is that of `testing/seeded.py` with many more of the same rows: runs by MLflow's own client, their evaluations
-and the decisions copied within the databases, as pages read them. A real server on loopback, Debian's Chromium.
+The store is the one of `benchmarks/workloads/seeded_store.py` with many more rows: runs are added by MLflow's client,
+evaluations and decisions are copied within the databases. A server runs on loopback; the browser is Debian's Chromium.
 
     usable    from the request until the page's script has run: links, buttons and dialogs answer
     drawn     … until every plot on the screen is drawn

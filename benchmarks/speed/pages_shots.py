@@ -1,4 +1,4 @@
-"""The README's pictures of the pages: simulated jobs, kept by loops of this process, as `testing/seeded.py` makes them.
+"""Screenshots of the pages for the README, with the simulated jobs of `benchmarks/workloads/seeded_store.py`.
 
 python -m benchmarks.speed.pages_shots docs/images
 """
@@ -22,7 +22,7 @@ from tests.web.api.servers import server
 SHOTS = {
     "overview": ("/", "", 1280, 620, "light"),
     "job": ("/jobs/clicks", "", 1280, 960, "light"),
-    "run": ("/runs/{met}", "h2:has-text('What was tried')", 1280, 960, "dark"),
+    "run": ("/runs/{met}", "h2:has-text('Search')", 1280, 960, "dark"),
 }
 
 
