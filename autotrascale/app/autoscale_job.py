@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotrascale.app import stores
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import OutputFormat, note
 from autotrascale.app.job_file import EngineName, JobFile
-from autotrascale.app.loop_session import CommandContext, JobLease, LoopSession, take_lease
+from autotrascale.app.loop_session import JobLease, LoopSession, take_lease
 from autotrascale.app.metric_recording import open_metric_recorder
 from autotrascale.app.sized_job import SizedLiveJob
 from autotrascale.app.sizes_section import SizesSection

@@ -9,8 +9,9 @@ from dataclasses import replace
 from autotrascale.analyze import unmarked_query as measured
 from autotrascale.analyze.partitions import measure_partitions
 from autotrascale.analyze.unmarked_query import OPERATOR
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import note, print_answer
-from autotrascale.app.loop_session import CommandContext, LoopSession, take_lease
+from autotrascale.app.loop_session import LoopSession, take_lease
 from autotrascale.app.program_file import ExecutorBounds, ProgramFile
 from autotrascale.app.query_advice import QueryAdvice, QueryAdviceReport, advise_query
 from autotrascale.domain.errors import InputError

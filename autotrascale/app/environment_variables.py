@@ -23,7 +23,9 @@ SERVE_VARIABLES = tuple(
 )
 USER_VARIABLES = (STORE, METRICS, NOTIFY, TOKEN, *SERVE_VARIABLES)
 # Set by AuTraScale for the processes that it starts.
-INTERNAL_VARIABLES = tuple(f"{PREFIX}{name}" for name in ("PROGRAM", "EXECUTORS", "APPLY", "DRIVER_OF"))
+INTERNAL_VARIABLES = tuple(
+    f"{PREFIX}{name}" for name in ("PROGRAM", "EXECUTORS", "APPLY", "RESCALE", "MEASURED", "DRIVER_OF")
+)
 
 
 def find_misspelled(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -29,7 +29,7 @@ from autotrascale.views.executor_size_text import find_missing_settings
 
 if TYPE_CHECKING:
     from autotrascale.analyze.executor_windows import ApplicationWindows
-    from autotrascale.app.loop_session import CommandContext
+    from autotrascale.app.command_context import CommandContext
     from autotrascale.app.metric_recording import MetricRecorder
 
 
@@ -213,7 +213,7 @@ class LiveSizing:
 
 def list_changed_settings(before: ExecutorSizes, after: ExecutorSizes, conf: ExecutorConf) -> dict[str, str]:
     """Return the Spark settings that change `before` into `after`."""
-    return choose_settings(before, after, conf.said.get("spark.master", ""), conf.apart_mb)
+    return choose_settings(before, after, conf.settings.get("spark.master", ""), conf.apart_mb)
 
 
 def size_event_logs(

@@ -13,10 +13,10 @@ from pathlib import Path
 from autotrascale.analyze.unmarked_query import LATENCY_IS_ESTIMATED
 from autotrascale.app import stores
 from autotrascale.app.application_summary import ApplicationSummary, write_summary
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import note, print_answer, say
 from autotrascale.app.controlled_query import LEARNING_SECONDS, ControlledQuery
 from autotrascale.app.executor_sizing import LiveSizing
-from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.program_file import ProgramFile, render_program_file
 from autotrascale.app.relauncher import ProgramHost, Relauncher
 from autotrascale.app.sizes_section import SizesSection

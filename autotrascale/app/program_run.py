@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotrascale.app import notifications, stores
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import OutputFormat, note
-from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.metric_recording import open_metric_recorder
 from autotrascale.app.program_controller import ProgramController
 from autotrascale.app.program_file import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file

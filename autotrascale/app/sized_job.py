@@ -11,9 +11,9 @@ from typing import Protocol
 
 from autotrascale.analyze.executor_conf import ExecutorConf
 from autotrascale.analyze.executor_usage import ExecutorUsage
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import note
 from autotrascale.app.executor_sizing import LiveSizing
-from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.relauncher import LaunchView, Relauncher, StopResult
 from autotrascale.app.sizes_section import SizesSection
 from autotrascale.closeable import Closeable

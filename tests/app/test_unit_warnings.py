@@ -31,9 +31,9 @@ def test_no_file_of_ours_is_questioned(path: Path) -> None:
     [
         ({"target": {"latency_seconds": 180}}, "target.latency_seconds is 180 seconds: were milliseconds meant?"),
         ({"target": {"latency_seconds": 30}}, "target.latency_seconds is 30 seconds"),
-        ({"p_max": 1_000_000}, "p_max is 1,000,000 instances of each operator: is it what the cluster has?"),
-        ({"source_rates": {"source": 5e9}}, "source_rates are 5,000,000,000 records a second"),
-        ({"source_rates": {"source": 0.001}}, "source_rates are 0.001 records a second"),
+        ({"p_max": 1_000_000}, "p_max is 1,000,000 instances"),
+        ({"source_rates": {"source": 5e9}}, "source_rates are 5,000,000,000 records/s"),
+        ({"source_rates": {"source": 0.001}}, "source_rates are 0.001 records/s"),
         ({"tuning": {"max_seconds": 3_600_000}}, "tuning.max_seconds is 3.6e+06 seconds"),
         ({"manager": {"interval_seconds": 30_000}}, "manager.interval_seconds is 30000 seconds"),
         ({"manager": {"restart_seconds": 1e6, "catch_up_seconds": 60}}, "manager.restart_seconds is 1e+06 seconds"),
@@ -67,14 +67,14 @@ def test_a_run_asks_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert ended.value.code == 0
     assert len(asked) == 1
     assert asked[0].startswith(
-        "question: target.latency_seconds is 20 seconds: were milliseconds meant? Then write 0.02;"
+        "question: target.latency_seconds is 20 seconds: were milliseconds meant? Then write 0.02."
     )
-    assert "in the first trial that kept up a record took 0.0" in asked[0]
+    assert "latency of 0.0" in asked[0]
 
 
 def test_more_tasks_than_spark_has_room_for_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     content = {name: value for name, value in mlflow_stores.CONTENT.items() if name != "simulator"}
     path.write_text(yaml.safe_dump({**content, **SPARK, "p_max": 1_000_000}))
-    with pytest.raises(ValueError, match="p_max: is above 100,000, more tasks than Spark has room for in a stage"):
+    with pytest.raises(ValueError, match="p_max: is above 100,000"):
         read_job_file(path)

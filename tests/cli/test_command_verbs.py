@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from autotrascale.app import loop_session
+from autotrascale.app.command_context import CommandContext
 from autotrascale.app.console import OutputFormat
 from autotrascale.app.metric_recording import NO_RECORDER
 from autotrascale.app.stores import open_decisions
@@ -139,10 +140,7 @@ def test_a_loop_that_ended_cannot_be_asked_and_one_that_advises_only_to_apply(
 ) -> None:
     session, _ = begun(decisions, name, advise=True)
     assert run("pause", name, "--yes") == 1
-    one_line(
-        capsys,
-        f"autotrascale apply {name}",
-    )
+    one_line(capsys, f"autotrascale apply {name}")
     assert run("apply", name, "--yes") == 0
     capsys.readouterr()
     session.end(FINISHED)
@@ -153,8 +151,8 @@ def test_a_loop_that_ended_cannot_be_asked_and_one_that_advises_only_to_apply(
 def test_who_advises_takes_the_job_to_carry_out_what_it_recommends_and_leaves_it_again(
     store: MlflowStore, name: str
 ) -> None:
-    around = loop_session.CommandContext(store, None, NO_RECORDER, OutputFormat.table, advise=True)
-    lease = loop_session._make_lease(around, mlflow_stores.job(name), None)
+    around = CommandContext(store, None, NO_RECORDER, OutputFormat.table, advise=True)
+    lease = loop_session.make_loop_lease(around, mlflow_stores.job(name), None)
     with lease.for_rescale():
         assert job_lock.is_job_locked(store, name)
     assert not job_lock.is_job_locked(store, name)

@@ -209,7 +209,7 @@ def test_a_program_file_says_just_what_was_found(name: str, query: str, path: st
 def test_programs_are_told_from_other_files(code: str, here: Path) -> None:
     (here / "it.py").write_text(code)
     if "Stream" not in code:
-        with pytest.raises(InputError, match="it.py"):
+        with pytest.raises(InputError, match=r"it\.py"):
             read_script("it.py")
         return
     found = read_script("it.py")

@@ -55,7 +55,7 @@ def test_a_run_is_journalled_and_its_model_kept(
 ) -> None:
     path = job_file(tmp_path, name)
     first = answer(capsys, "tune", path)
-    assert first["warm_start"] == [f"starting cold: there is no model of {name} yet"]
+    assert first["warm_start"] == [f"cold start: {name} has no model yet"]
     assert first["model"] == f"models:/autotrascale.{name}/1"
     assert first["cold_run"] is None
     shown = answer(capsys, "runs", "show", first["run_id"])
@@ -75,28 +75,28 @@ def test_a_run_is_journalled_and_its_model_kept(
     (second, _) = store.client.search_runs([store.experiment(name)], f"tags.`{tags.KIND}` = '{tags.TUNING}'")
     went_in = store.client.get_run(second.info.run_id).inputs.model_inputs
     assert [each.model_id for each in went_in] == [came_out.model_id]
-    assert f"starting from models:/autotrascale.{name}/1, made at 300000/s\n" in err
+    assert f"warm start from models:/autotrascale.{name}/1, made at 300000 records/s\n" in err
     assert f"model models:/autotrascale.{name}/2" in err
-    assert f"; starting cold, 300000/s took {first['evaluations']} (models:/autotrascale.{name}/1)\n" in out
+    assert f"; a cold start at 300000 records/s took {first['evaluations']} (models:/autotrascale.{name}/1)\n" in out
     assert "run " not in out
     assert [each["rate"] for each in answer(capsys, "runs", "ls", "--job", name)["runs"]] == [280_000.0, 300_000.0]
     assert run("runs", "ls", "--job", name, "--limit", "1") == 0
     out, err = capsys.readouterr()
     assert f"{name} (simulated)" in out
-    assert err == "the latest 1; --limit shows more\n"
+    assert err == "listed the newest 1 runs; --limit lists more\n"
     assert run("runs", "show", name) == 0
-    assert "starting from models" in capsys.readouterr().out
+    assert "warm start from models" in capsys.readouterr().out
 
 
 def test_without_a_store_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "tune", job_file(tmp_path))
     assert (found["run_id"], found["model"]) == (None, None)
-    assert found["warm_start"] == ["starting cold: no store is in use, so there are no models"]
+    assert found["warm_start"] == ["cold start: no store of models is in use"]
     assert answer(capsys, "tune", job_file(tmp_path), "--warm-start", "none")["warm_start"] == [
-        "starting cold, as asked"
+        "cold start, as requested"
     ]
     assert run("runs", "ls") == 1
-    assert "--store: is none, and this verb reads what a store holds" in capsys.readouterr().err
+    assert "--store: is none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("how", "code"), [("ctrl-c", 130), ("sigterm", 143)])
@@ -115,7 +115,7 @@ def test_a_run_that_is_stopped_ends_cleanly_and_goes_on(
     assert signal.getsignal(signal.SIGTERM) is before
     (summary,) = run_history.list_runs(store, name)
     assert (summary.state, summary.evaluations) == ("interrupted", 3)
-    assert f"go on with: autotrascale runs resume {summary.run_id}\n" in capsys.readouterr().err
+    assert f"autotrascale runs resume {summary.run_id}\n" in capsys.readouterr().err
     resumed = answer(capsys, "runs", "resume", name)
     undisturbed = tuned(job(name))
     assert resumed["run_id"] == summary.run_id
@@ -140,7 +140,7 @@ def test_a_changed_job_file_is_not_resumed_and_the_change_is_shown(
     assert f"{path}: has changed since the run began: p_max: 24 → 30; target.latency_seconds: 0.07 → 0.2;" in complaint
     path.write_text("p_max: [")
     assert run("runs", "resume", name) == 1
-    assert "cannot be compared with what the run began under" in capsys.readouterr().err
+    assert "cannot be compared" in capsys.readouterr().err
     path.write_text("# a comment changes nothing\n" + job_file(tmp_path, name).read_text())
     assert run("runs", "resume", name) == 0
 
@@ -162,9 +162,9 @@ def test_a_job_whose_code_declares_other_operators_is_not_resumed(
     from autotrascale.app.job_file import JobFile
 
     interrupted(monkeypatch, job_file(tmp_path, name), 2)
-    monkeypatch.setattr(JobFile, "open", lambda *_: (job(name, latency=0.3), engine()))
+    monkeypatch.setattr(JobFile, "open_engine", lambda *_: (job(name, latency=0.3), engine()))
     assert run("runs", "resume", name) == 1
-    assert "does not declare the operators any more that the run began with" in capsys.readouterr().err
+    assert f"job {name}: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("store")
@@ -200,7 +200,7 @@ def test_a_crashed_run_can_be_cancelled(store: MlflowStore, name: str, capsys: p
     assert run("runs", "ls", "--job", name) == 0
     assert "crashed" in capsys.readouterr().out
     assert run("runs", "show", name) == 0
-    assert "go on with: autotrascale runs resume" in capsys.readouterr().out
+    assert "autotrascale runs resume" in capsys.readouterr().out
     assert run("runs", "cancel", name) == 0
     assert "has ended" in capsys.readouterr().out
 
@@ -211,7 +211,7 @@ def test_unknown_runs_and_stores_are_one_line(capsys: pytest.CaptureFixture[str]
         assert run(*verb, "no-such-run") == 1
         assert capsys.readouterr().err.startswith("autotrascale: run: is not in the store")
     assert run("runs", "ls", "--store", "http://127.0.0.1:1") == 1
-    assert "no MLflow server answers" in capsys.readouterr().err
+    assert "http://127.0.0.1:1" in capsys.readouterr().err
     assert answer(capsys, "runs", "ls", "--job", "nobody") == {"runs": []}
     assert run("runs", "ls", "--job", "nobody") == 0
     assert "no runs yet" in capsys.readouterr().out
@@ -257,8 +257,8 @@ def test_a_run_that_broke_is_failed_and_goes_on(
     out, err = capsys.readouterr()
     found = run_history.find_run(store, name)
     assert out == ""
-    assert f"go on with: autotrascale runs resume {found.info.run_id}" in err
-    assert err.rstrip().endswith("2 trials in a row failed, the last one so: the host is gone")
+    assert f"autotrascale runs resume {found.info.run_id}" in err
+    assert err.rstrip().endswith("the host is gone")
     assert found.info.status == "FAILED"
     summary = run_history.summarise_run(store, found)
     assert (summary.state, summary.met_target, summary.parallelism) == ("failed", None, None)

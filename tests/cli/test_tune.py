@@ -172,7 +172,7 @@ def test_a_job_that_breaks_is_one_line_and_exit_code_1(
     out, err = capsys.readouterr()
     assert out == ""  # no table that recommends
     lines = [line for line in err.splitlines() if line.startswith("autotrascale: ")]
-    said = f"{len(numbers)} trials in a row failed, the last one so: the host is gone; its log is /tmp/driver.log"
+    said = f"{len(numbers)} trials in a row failed; the last: the host is gone; its log is /tmp/driver.log"
     assert lines == [f"autotrascale: {said}"]
     assert "Traceback" not in err
 
