@@ -135,8 +135,8 @@ def end_run(store: MlflowStore, run_id: str, status: str, why: str, *, orphaned:
 def end_evaluations(store: MlflowStore, run_id: str, status: str, *, orphaned: bool = False) -> None:
     """End the evaluations of a run that are under way.
 
-    Orphaned evaluations are deleted too. MLflow refuses writes to a deleted run, so it refuses those of a process that
-    checked its lease a moment before it lost it.
+    Orphaned evaluations are deleted too, because MLflow refuses writes to a deleted run. So a process that checked its
+    lease a moment before it lost the lease cannot write either.
     """
     run = store.call(store.client.get_run, run_id)
     wanted = f"attributes.status = 'RUNNING' AND tags.`{tags.PARENT_RUN}` = '{run_id}'"

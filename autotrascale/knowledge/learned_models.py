@@ -1,5 +1,7 @@
-"""Models of a running job, on their way to the library. A session of the control loop has one run in MLflow, whatever
-the number of its models: each is a step of it."""
+"""Models that a control loop learns, on their way to the library.
+
+A session of the loop has one MLflow run for all of its models. Each model is a step of that run.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,29 @@ from autotrascale.plan.search.benefit_model import BenefitModel
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-_DIGITS = 8  # of a model's digest, which make a folder its own
+_DIGEST_DIGITS = 8  # that make the name of a model's folder unique
 
 
 class LearnedModels:
-    """Models of a running job, kept in the library; while that is away they wait. `session` is the loop's, which goes
-    on in the run that it has, if it has one."""
+    """The models of one session of a control loop. Models wait in memory while the library is unreachable.
+
+    Args:
+        library: library for the models.
+        job: the job of the loop.
+        simulated: whether the job is simulated.
+        session: id of the session. A session that continues uses its existing run.
+    """
 
     def __init__(self, library: ModelLibrary, job: Job, *, simulated: bool, session: str) -> None:
         self.library, self.job, self.simulated, self.session = library, job, simulated, session
-        self.waiting: dict[float, BenefitModel] = {}  # the newest of each rate
+        self.waiting: dict[float, BenefitModel] = {}  # the newest model of each rate
         self.kept = 0
         self.trouble = ""
         self._run_id: str | None = None
         self._step = 0
 
     def keep(self, model: BenefitModel) -> None:
+        """Register a model and all waiting models. On failure they wait, and `trouble` has the reason."""
         self.waiting[model.rate] = model
         try:
             for rate, each in list(self.waiting.items()):
@@ -43,8 +52,7 @@ class LearnedModels:
             self.trouble = str(error)
 
     def end(self, *, finished: bool) -> None:
-        """The loop is over; a run is only there where something was learned. A store that is away keeps nobody from
-        ending: the session goes on in the same run the next time."""
+        """End the run, if there is one. An unreachable store is reported in `trouble` and does not stop the loop."""
         if self._run_id is None:
             return
         store = self.library.store
@@ -55,8 +63,8 @@ class LearnedModels:
 
     def _register(self, model: BenefitModel) -> None:
         run_id = self._run()
-        card = ModelCard.of(model, self.job, simulated=self.simulated, run_id=run_id)
-        folder = f"{FOLDER}-{card.alias}-{card.digest[:_DIGITS]}"
+        card = ModelCard.for_model(model, self.job, simulated=self.simulated, run_id=run_id)
+        folder = f"{FOLDER}-{card.alias}-{card.digest[:_DIGEST_DIGITS]}"
         self.library.register(model, card, run_id, step=self._step + 1, folder=folder)
         self._step += 1
         self._log_step(run_id, model)
@@ -68,29 +76,28 @@ class LearnedModels:
         log_batches(self.library.store, run_id, {}, steps, {}, step=self._step)
 
     def _run(self) -> str:
-        """The session's, gone on with where it has one already."""
+        """Return the run of the session, which is resumed or made at the first model."""
         if self._run_id is not None:
             return self._run_id
         store, experiment = self.library.store, self.library.store.experiment(self.job.name)
         wanted = f"tags.`{tags.SESSION}` = '{self.session}'"
         found = store.call(store.client.search_runs, [experiment], wanted, max_results=1)
         if found:
-            return self._go_on(found[0])
+            return self._resume(found[0])
         run_tags = {
             tags.KIND: tags.AUTOSCALING,
             tags.JOB: self.job.name,
             tags.SESSION: self.session,
             tags.SIMULATED: str(self.simulated).lower(),
-            DESCRIPTION_TAG: f"What the control loop of {self.job.name} learned in its session {self.session}."
-            f" What it decided: autotrascale explain {self.session}",
+            DESCRIPTION_TAG: f"Models that the control loop of {self.job.name} learned in its session {self.session}."
+            f" Its decisions: autotrascale explain {self.session}",
         }
-        run = store.call(
-            store.client.create_run, experiment, tags=run_tags, run_name=f"autoscaling, session {self.session}"
-        )
+        name = f"autoscaling, session {self.session}"
+        run = store.call(store.client.create_run, experiment, tags=run_tags, run_name=name)
         self._run_id = run_id = str(run.info.run_id)
         return run_id
 
-    def _go_on(self, run: Run) -> str:
+    def _resume(self, run: Run) -> str:
         store, run_id = self.library.store, str(run.info.run_id)
         self._run_id = run_id
         store.call(store.client.update_run, run_id, status="RUNNING")

@@ -150,7 +150,7 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """One version of a registered model.
+    """A version of a registered model.
 
     Args:
         name: name of the registered model.

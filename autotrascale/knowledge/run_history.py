@@ -33,7 +33,7 @@ _NEWEST_FIRST = ["attributes.start_time DESC"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line about a run. Values that are not known yet are None.
+    """A line about a run. Values that are not known yet are None.
 
     Args:
         run_id: id of the MLflow run.

@@ -81,7 +81,7 @@ class StoreRetry:
 
 
 def find_remedy(error: BaseException) -> str:
-    """Return what the user can do about a storage error, or "" where waiting does not help."""
+    """Return the remedy for a storage error, or "" where waiting does not help."""
     if isinstance(error, OSError) and error.errno in _REMEDY_BY_ERRNO:
         return _REMEDY_BY_ERRNO[error.errno]
     text = str(error)
