@@ -181,7 +181,7 @@ class MlflowStore:
 
 def quote_name(name: str) -> str:
     """Return a name in the characters that a model's name and MLflow's filters allow."""
-    for character in "%/:'\"@":
+    for character in "%/:'\"@\\":
         name = name.replace(character, f"%{ord(character):02X}")
     return name
 
