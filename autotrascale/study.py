@@ -86,18 +86,18 @@ class Study(AskTellStudy):
             while not self.finished and (max_runs is None or measured < max_runs):
                 k = self.unsure or self.ask()
                 if line is not None:
-                    line.running(self, k)
+                    line.show_running(self, k)
                 latency = measure(k)
                 self.tell(k, latency=latency, failed=latency is None)
                 measured += 1
                 if line is not None:
-                    line.done(self, k, latency)
+                    line.show_result(self, k, latency)
                 answers = [callback(self, k) for callback in callbacks]
                 if any(answers):
                     break
         except KeyboardInterrupt:
             if line is not None:
-                line.interrupted(self)
+                line.show_interruption(self)
         finally:
             if line is not None:
                 line.close()

@@ -1,1 +1,1 @@
-"""What people are shown, made once: explanations and plot data for terminal, page and notebook alike."""
+"""Texts and plot data for people, used by the terminal, the pages and notebooks alike."""

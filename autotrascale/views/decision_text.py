@@ -54,7 +54,7 @@ def format_change(entry: Mapping[str, Any]) -> str:
 def format_reasons(entry: Mapping[str, Any]) -> str:
     """Return the reasons for the whole job; reasons for single operators only if there are no others."""
     reasons = [reason for reason in entry["reasons"] if "operator" not in reason] or entry["reasons"]
-    return "; ".join(f"{reason['code']}: {reason['text']}" for reason in reasons) or entry["action"]
+    return "; ".join(f"{reason['code']}: {reason['text'].removesuffix('.')}" for reason in reasons) or entry["action"]
 
 
 def format_cost_change(entry: Mapping[str, Any], size: ExecutorSize | None) -> str:
@@ -132,7 +132,7 @@ def describe_holds(state: State) -> str:
 def summarize_session(
     job: str, target: float, state: State, *, simulated: bool, advise: bool, size: ExecutorSize | None = None
 ) -> str:
-    """Return two sentences: time within the target with the number of rescales, and what the job used.
+    """Return two sentences: time within the target with the number of rescales, and resources used.
 
     Args:
         target: seconds.
@@ -151,6 +151,6 @@ def summarize_session(
 
 
 def describe_usage(totals: Totals, size: ExecutorSize | None) -> str:
-    """Return instance hours or executor hours, and what was saved against the largest number all the time."""
+    """Return instance hours or executor hours, and the saving against the largest number all the time."""
     unit, price = ("instance", None) if size is None else ("executor", size.price)
     return format_usage(totals.instance_seconds, totals.most_instances, totals.seconds, price, unit)

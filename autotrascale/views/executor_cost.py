@@ -34,7 +34,7 @@ def format_usage(
 
     Args:
         price: of one executor for an hour; None: unknown.
-        unit: what is counted, "executor" or "instance".
+        unit: "executor" or "instance".
 
     >>> format_usage(3600.0, 4, 1800.0, 0.12)
     '1 executor-hours instead of 2 with 4 executors all the time: saved 50%, 0.12 $ of 0.24 $'

@@ -46,20 +46,21 @@ def explain_operators(outcome: Outcome) -> list[OperatorExplanation]:
     for i, (name, k) in enumerate(outcome.best.parallelism.items()):
         load = None if outcome.sizing is None else outcome.sizing.load[i]
         if outcome.policy == OURS:
-            parts = [_floor(outcome, name, load), _fewer(outcome, i) if outcome.met_target else _more(outcome, i)]
+            explain = _explain_one_fewer if outcome.met_target else _explain_one_more
+            parts = [_explain_floor(outcome, name, load), explain(outcome, i)]
         else:
-            parts = [*_policy_reasons(outcome, name), *_measured_fewer(outcome, i)]
+            parts = [*_list_policy_reasons(outcome, name), *_describe_one_fewer(outcome, i)]
         text = "; ".join(part for part in parts if part)
         explanations.append(OperatorExplanation(name, k, outcome.floor[name], load, text))
     return explanations
 
 
-def _floor(outcome: Outcome, name: str, load: float | None) -> str:
+def _explain_floor(outcome: Outcome, name: str, load: float | None) -> str:
     floor = f"the floor is {outcome.floor[name]}" if outcome.floor_holds else ""
-    return ", because ".join(part for part in (floor, _load(load)) if part)
+    return ", because ".join(part for part in (floor, _describe_load(load)) if part)
 
 
-def _load(load: float | None) -> str:
+def _describe_load(load: float | None) -> str:
     if load is None:
         return ""
     if load < MAX_SHARE_OF_ONE:
@@ -70,37 +71,39 @@ def _load(load: float | None) -> str:
 # --- reasons of a comparison policy ----------------------------------------------------------------------------------
 
 
-def _policy_reasons(outcome: Outcome, name: str) -> list[str]:
-    reasons = [each.text.removeprefix(f"{name}: ") for each in outcome.policy_reasons if each.numbers.get("operator") == name]
-    return reasons or [f"{outcome.policy} gave no reason for this operator"]
+def _list_policy_reasons(outcome: Outcome, name: str) -> list[str]:
+    texts = [each.text for each in outcome.policy_reasons if each.numbers.get("operator") == name]
+    return [text.removeprefix(f"{name}: ").removesuffix(".") for text in texts] or [
+        f"{outcome.policy} gave no reason for this operator"
+    ]
 
 
-def _measured_fewer(outcome: Outcome, i: int) -> list[str]:
+def _describe_one_fewer(outcome: Outcome, i: int) -> list[str]:
     point = list(outcome.best.parallelism.values())
     point[i] -= 1
     trials = trials_at(outcome, tuple(point))
-    return [f"with {point[i]}: {_measured(outcome, tuple(point), trials)}"] if trials else []
+    return [f"with {point[i]}: {_describe_measurement(outcome, tuple(point), trials)}"] if trials else []
 
 
 # --- why not one instance fewer ---------------------------------------------------------------------------------------
 
 
-def _fewer(outcome: Outcome, i: int) -> str:
+def _explain_one_fewer(outcome: Outcome, i: int) -> str:
     point, name = list(outcome.best.parallelism.values()), list(outcome.best.parallelism)[i]
     if point[i] <= outcome.job.topology.operators[name].minimum:
         return f"{point[i]} is the minimum"
     point[i] -= 1
     fewer = tuple(point)
     if trials := trials_at(outcome, fewer):
-        return f"with {point[i]}: {_measured(outcome, fewer, trials)}"
-    if (behind := _falls_behind(outcome, fewer)) is not None:
+        return f"with {point[i]}: {_describe_measurement(outcome, fewer, trials)}"
+    if (behind := _explain_falling_behind(outcome, fewer)) is not None:
         return f"with {point[i]}: {behind}"
     if fewer[i] < outcome.floor[name]:
-        return f"with {point[i]}: not run, because it is below the floor{_below_floor(outcome, i, point[i])}"
-    return f"with {point[i]}: {_predicted(outcome, fewer)}"
+        return f"with {point[i]}: not run, because it is below the floor{_explain_below_floor(outcome, i, point[i])}"
+    return f"with {point[i]}: {_describe_prediction(outcome, fewer)}"
 
 
-def _falls_behind(outcome: Outcome, point: Point) -> str | None:
+def _explain_falling_behind(outcome: Outcome, point: Point) -> str | None:
     if outcome.sizing is None or (busy := outcome.sizing.busy(point)) <= 1 + 1e-9:
         return None
     if outcome.sizing.execution == "micro-batch":
@@ -108,7 +111,7 @@ def _falls_behind(outcome: Outcome, point: Point) -> str | None:
     return f"the job would fall behind, because its instances would be busy {format_percent(busy)} of the time"
 
 
-def _below_floor(outcome: Outcome, i: int, k: int) -> str:
+def _explain_below_floor(outcome: Outcome, i: int, k: int) -> str:
     # The floor is computed anew after each trial, so that the last measurement may differ a little.
     name = list(outcome.best.parallelism)[i]
     less = {each: k if each == name else outcome.floor[each] for each in outcome.best.parallelism}
@@ -120,7 +123,7 @@ def _below_floor(outcome: Outcome, i: int, k: int) -> str:
     return ""
 
 
-def _measured(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> str:
+def _describe_measurement(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> str:
     overloaded = " on an overloaded machine" if any(each.shortage is not None for each in trials) else ""
     if any(each.verdict is Verdict.FAILED for each in trials):
         return f"the trial failed{overloaded}"
@@ -130,10 +133,10 @@ def _measured(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> s
     text = f"measured {format_seconds(latency)}{format_repeats(trials)}{overloaded}"
     if latency > target:
         return f"{text}, above the target of {format_seconds(target)}"
-    return f"{text}, within the target{_doubt(outcome, point)}"
+    return f"{text}, within the target{_describe_doubt(outcome, point)}"
 
 
-def _doubt(outcome: Outcome, point: Point) -> str:
+def _describe_doubt(outcome: Outcome, point: Point) -> str:
     chance = probability_met_at(outcome, point)
     if chance is None or chance >= outcome.confidence:
         return ""
@@ -142,7 +145,7 @@ def _doubt(outcome: Outcome, point: Point) -> str:
     )
 
 
-def _predicted(outcome: Outcome, point: Point) -> str:
+def _describe_prediction(outcome: Outcome, point: Point) -> str:
     chance, model = probability_met_at(outcome, point), outcome.model
     if chance is None or model is None:
         return "not measured"
@@ -161,16 +164,16 @@ def _predicted(outcome: Outcome, point: Point) -> str:
 # --- one instance more, after a miss ----------------------------------------------------------------------------------
 
 
-def _more(outcome: Outcome, i: int) -> str:
+def _explain_one_more(outcome: Outcome, i: int) -> str:
     point, name = list(outcome.best.parallelism.values()), list(outcome.best.parallelism)[i]
     if point[i] >= outcome.job.upper[i]:
         return f"{point[i]} is the maximum (P_max)"
     point[i] += 1
     more = tuple(point)
     if trials := trials_at(outcome, more):
-        return f"with {point[i]}: {_measured(outcome, more, trials)}"
+        return f"with {point[i]}: {_describe_measurement(outcome, more, trials)}"
     is_known = outcome.model is not None and outcome.model.kind == "latency" and point[i] > outcome.floor[name]
-    return f"with {point[i]}: {_predicted(outcome, more)}" if is_known else ""
+    return f"with {point[i]}: {_describe_prediction(outcome, more)}" if is_known else ""
 
 
 # --- shared with other texts ------------------------------------------------------------------------------------------

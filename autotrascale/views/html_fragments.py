@@ -15,7 +15,7 @@ _CELL = "padding:2px 10px;border-bottom:1px solid #ddd;color:inherit;text-align:
 
 @dataclass(frozen=True)
 class ChartPoint:
-    """One point of a chart, with the text of its tooltip. A point without a value is a cross at the upper edge."""
+    """A point of a chart, with the text of its tooltip. A point without a value is a cross at the upper edge."""
 
     x: int
     y: float | None

@@ -46,7 +46,7 @@ class LoopCondition:
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """One event. `over`: the condition has ended."""
+    """An event for a notification. `over`: the condition has ended."""
 
     kind: EventKind
     over: bool
@@ -100,37 +100,38 @@ def find_events(before: LoopCondition | None, now: LoopCondition, hold_seconds: 
     """
     was = before or LoopCondition(now.job, now.simulated, now.latency_target, now.running, rescales=now.rescales)
     if now.rescales > was.rescales:
-        yield _rescaled(was, now)
-    yield from _begin_or_end("miss", was.met is False, now.met is False, now, _miss(now), "meets its target again")
+        yield _describe_rescale(was, now)
+    miss = _describe_miss(now)
+    yield from _find_change("miss", was.met is False, now.met is False, now, miss, "meets its target again")
     was_long, is_long = was.held_seconds >= hold_seconds > 0, now.held_seconds >= hold_seconds > 0
     held = f"had no decision for {format_seconds(now.held_seconds)}: {now.holds_for or 'no reason'}"
-    yield from _begin_or_end("hold", was_long, is_long, now, held, "has decisions again")
-    why = "lost its control loop: the process died" if now.lost else f"is down{_because(now)}"
-    yield from _begin_or_end("down", was.down or was.lost, now.down or now.lost, now, why, "runs again")
+    yield from _find_change("hold", was_long, is_long, now, held, "has decisions again")
+    why = "lost its control loop: the process died" if now.lost else f"is down{_format_reasons(now)}"
+    yield from _find_change("down", was.down or was.lost, now.down or now.lost, now, why, "runs again")
 
 
-def _miss(now: LoopCondition) -> str:
+def _describe_miss(now: LoopCondition) -> str:
     latency = "latency unknown" if now.latency_seconds is None else f"latency {format_seconds(now.latency_seconds)}"
     return f"misses its target: {latency}, target {format_seconds(now.latency_target)}"
 
 
-def _rescaled(was: LoopCondition, now: LoopCondition) -> LoopEvent:
+def _describe_rescale(was: LoopCondition, now: LoopCondition) -> LoopEvent:
     before, after = was.running or {}, now.running or {}
     is_changed = set(before) == set(after) and dict(before) != dict(after)
-    text = f"rescaled: {format_changes(before, after)}" if is_changed else f"a rescale failed{_because(now)}"
-    return _event(
+    text = f"rescaled: {format_changes(before, after)}" if is_changed else f"a rescale failed{_format_reasons(now)}"
+    return _make_event(
         "rescale", False, now, text, {"before": dict(before), "running": dict(after), "failed": not is_changed}
     )
 
 
-def _begin_or_end(
+def _find_change(
     kind: EventKind, was: bool, now: bool, loop: LoopCondition, begins: str, ends: str
 ) -> Iterator[LoopEvent]:
     if was != now:
-        yield _event(kind, was, loop, ends if was else begins, {})
+        yield _make_event(kind, was, loop, ends if was else begins, {})
 
 
-def _event(kind: EventKind, over: bool, loop: LoopCondition, text: str, numbers: Mapping[str, Any]) -> LoopEvent:
+def _make_event(kind: EventKind, over: bool, loop: LoopCondition, text: str, numbers: Mapping[str, Any]) -> LoopEvent:
     simulated = " (simulated)" if loop.simulated else ""
     data = {
         "latency_seconds": loop.latency_seconds,
@@ -141,5 +142,5 @@ def _event(kind: EventKind, over: bool, loop: LoopCondition, text: str, numbers:
     return LoopEvent(kind, over, loop.job, loop.simulated, f"{loop.job}{simulated} {text}", data)
 
 
-def _because(loop: LoopCondition) -> str:
+def _format_reasons(loop: LoopCondition) -> str:
     return f": {join_names(loop.reasons, 3)}" if loop.reasons else ""

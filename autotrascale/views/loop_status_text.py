@@ -1,5 +1,7 @@
-"""The state of a control loop as text, for the terminal and the pages alike: what runs, whether the target is met, what
-it costs, the reasons of the last decision, and the next step."""
+"""The state of a control loop as text, for the terminal and the pages alike.
+
+The texts cover parallelism, target, cost, the reasons of the last decision, and the next step.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Tone = Literal["good", "bad", "waiting", "quiet"]
 
 @dataclass(frozen=True)
 class LoopText:
-    """The texts about one loop, with units. `requested` and `recommended` are "" where they equal what runs."""
+    """The texts about one loop, with units. `requested` and `recommended` are "" where they equal `running`."""
 
     state: str
     tone: Tone
@@ -43,7 +45,7 @@ class LoopText:
 
 def describe_loop(loop: JournaledLoop) -> LoopText:
     status, state = loop.status(), loop.session.state
-    text, tone = _state(status)
+    text, tone = _describe_state(status)
     commands = [each for each in (status.order, status.applying, *status.waiting) if each is not None]
     return LoopText(
         state=text,
@@ -52,14 +54,14 @@ def describe_loop(loop: JournaledLoop) -> LoopText:
         backlog=UNKNOWN if status.backlog_records is None else f"{format_amount(status.backlog_records)} records",
         latency=UNKNOWN if status.latency_seconds is None else format_seconds(status.latency_seconds),
         target=f"{format_seconds(status.latency_target)} ({status.statistic})",
-        met=_met(status),
-        running=_running(state),
-        requested=_difference(state.observed, status.requested),
-        recommended=_difference(state.observed, status.recommended),
-        cost=_cost(loop, status),
-        saved=_saved(loop),
+        met=_describe_target(status),
+        running=_describe_running(state),
+        requested=_format_difference(state.observed, status.requested),
+        recommended=_format_difference(state.observed, status.recommended),
+        cost=_describe_cost(loop, status),
+        saved=_describe_savings(loop),
         reason="no decision yet" if loop.last is None else format_reasons(loop.last.entry),
-        next_step=_next_step(loop, status),
+        next_step=_describe_next_step(loop, status),
         commands=tuple(format_command(each) for each in commands),
     )
 
@@ -87,7 +89,7 @@ def format_recommendation(running: Mapping[str, int] | None, recommended: Mappin
     return format_changes(running, recommended)
 
 
-def _state(status: LoopStatus) -> tuple[str, Tone]:
+def _describe_state(status: LoopStatus) -> tuple[str, Tone]:
     if not status.lives:
         return ("finished", "quiet") if status.state == "finished" else (status.state, "bad")
     if status.down:
@@ -101,40 +103,40 @@ def _state(status: LoopStatus) -> tuple[str, Tone]:
     return "scales the job", "bad" if status.target_met is False else "good"
 
 
-def _met(status: LoopStatus) -> str:
+def _describe_target(status: LoopStatus) -> str:
     now = {None: "unknown now", True: "met now", False: "missed now"}[status.target_met]
     share = status.within_target
-    return now if share is None else f"{now}, met in {format_percent(share)} of the measured time"
+    return now if share is None else f"{now}; met {format_percent(share)} of the measured time"
 
 
-def _running(state: State) -> str:
+def _describe_running(state: State) -> str:
     if state.observed is None:
         return "not observed yet"
     return f"job is down; before: {format_running(state.observed)}" if state.down else format_running(state.observed)
 
 
-def _difference(running: Mapping[str, int] | None, wanted: Mapping[str, int] | None) -> str:
+def _format_difference(running: Mapping[str, int] | None, wanted: Mapping[str, int] | None) -> str:
     if wanted is None or wanted == running:
         return ""
     is_comparable = running is not None and set(running) == set(wanted)
     return format_changes(running or {}, wanted) if is_comparable else format_running(wanted)
 
 
-def _cost(loop: JournaledLoop, status: LoopStatus) -> str:
+def _describe_cost(loop: JournaledLoop, status: LoopStatus) -> str:
     if status.running is None:
         return "nothing runs"
     size, instances = loop.session.header.executor, sum(status.running.values())
     return format_count(instances, "instance") if size is None else format_hourly_cost(instances, size)
 
 
-def _saved(loop: JournaledLoop) -> str:
+def _describe_savings(loop: JournaledLoop) -> str:
     totals = loop.session.state.totals
     if not totals.seconds or not totals.most_instances:
         return UNKNOWN
     return describe_usage(totals, loop.session.header.executor)
 
 
-def _next_step(loop: JournaledLoop, status: LoopStatus) -> str:
+def _describe_next_step(loop: JournaledLoop, status: LoopStatus) -> str:
     state = loop.session.state
     if not status.lives:
         return "No loop scales this job now. Start it again with the same command."
@@ -146,7 +148,7 @@ def _next_step(loop: JournaledLoop, status: LoopStatus) -> str:
         return "Nothing is rescaled until the job is resumed."
     if status.requested is not None:
         return "The loop waits until the requested parallelism runs."
-    if _difference(state.observed, status.recommended):
+    if _format_difference(state.observed, status.recommended):
         if status.advises:
             return "Nothing changes by itself: this loop only advises."
         return "The loop changes the job as soon as the reason above allows it."
@@ -154,4 +156,4 @@ def _next_step(loop: JournaledLoop, status: LoopStatus) -> str:
         return f"{format_running(state.commands.pinned)} until the job is resumed."
     if loop.last is not None and loop.last.entry["hold"]:
         return "No change planned. The next observation may allow a decision."
-    return "No change planned."
+    return "No change planned until the rate, the latency or the reason above changes."

@@ -107,7 +107,7 @@ def _outcome(outcome: Outcome) -> str:
         ChartPoint(
             each.number,
             _ms(each.latency_seconds),
-            f"{format_parallelism(each.parallelism)}: {_evaluated(each)}",
+            f"{format_parallelism(each.parallelism)}: {_format_result(each)}",
             each.parallelism == best,
         )
         for each in outcome.evaluations
@@ -115,7 +115,7 @@ def _outcome(outcome: Outcome) -> str:
     upper = dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
     rows = [(each.operator, each.k, each.floor, upper[each.operator], each.text) for each in explain_operators(outcome)]
     trials = [
-        (each.number, each.phase, format_parallelism(each.parallelism), _evaluated(each))
+        (each.number, each.phase, format_parallelism(each.parallelism), _format_result(each))
         for each in outcome.evaluations
     ]
     return render_box(
@@ -173,7 +173,7 @@ def _best_words(best: Best) -> str:
     return f"{_vector(best.parallelism)}: {_latency(best.latency)}, {state}{chance}; score {best.score:.3f}"
 
 
-def _evaluated(each: Evaluation) -> str:
+def _format_result(each: Evaluation) -> str:
     return (
         each.verdict.value.replace("-", " ") if each.latency_seconds is None else format_seconds(each.latency_seconds)
     )

@@ -20,23 +20,24 @@ class ProgressLine:
         self._width = 0
         self._open = False
 
-    def running(self, study: AskTellStudy, k: Point) -> None:
+    def show_running(self, study: AskTellStudy, k: Point) -> None:
         if self._overwrites:
-            self._show(f"{_bar(study)} {_vector(k)}: running …{_best(study)}")
+            self._print(f"{_format_bar(study)} {_format_vector(k)}: running …{_format_best(study)}")
 
-    def done(self, study: AskTellStudy, k: Point, latency: float | None) -> None:
+    def show_result(self, study: AskTellStudy, k: Point, latency: float | None) -> None:
         found = "failed or fell behind" if latency is None else format_seconds(latency)
-        self._show(f"{_bar(study)} {_vector(k)}: {found}{_best(study)}")
+        self._print(f"{_format_bar(study)} {_format_vector(k)}: {found}{_format_best(study)}")
 
-    def interrupted(self, study: AskTellStudy) -> None:
-        self._show(f"{_bar(study)} interrupted: results are kept, and optimize() continues from here{_best(study)}")
+    def show_interruption(self, study: AskTellStudy) -> None:
+        text = "interrupted: results are kept, and optimize() continues from here"
+        self._print(f"{_format_bar(study)} {text}{_format_best(study)}")
 
     def close(self) -> None:
         if self._open:
             print(file=self._to, flush=True)
             self._open = False
 
-    def _show(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self._overwrites:
             print(text, file=self._to, flush=True)
             return
@@ -44,21 +45,21 @@ class ProgressLine:
         self._width, self._open = len(text), True
 
 
-def _bar(study: AskTellStudy) -> str:
+def _format_bar(study: AskTellStudy) -> str:
     done = len(study.runs)
     filled = BAR_CELLS if study.finished else min(BAR_CELLS - 1, BAR_CELLS * done // study.max_runs)
     return f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {done}/{study.max_runs}"
 
 
-def _best(study: AskTellStudy) -> str:
+def _format_best(study: AskTellStudy) -> str:
     if not study.runs:
         return ""
     best = study.answer
     if best.latency is None:
         return ""
     meets = "meets the target" if best.trusted else "not confirmed" if best.met_target else "misses the target"
-    return f"  [best {_vector(best.parallelism)} {format_seconds(best.latency)}, {meets}]"
+    return f"  [best {_format_vector(best.parallelism)} {format_seconds(best.latency)}, {meets}]"
 
 
-def _vector(k: Point) -> str:
+def _format_vector(k: Point) -> str:
     return f"({','.join(str(each) for each in k)})"

@@ -33,10 +33,10 @@ def advice_lines(
         found.append(f"no change: today's settings hold {target} ({statistic})")
     for setting in advice.settings:
         now = setting.now or ("not set" if setting.known else "unknown")
-        found.append(f"{_named(setting)}: {now} → {setting.value}  ({setting.reason})")
+        found.append(f"{_name_setting(setting)}: {now} → {setting.value}  ({setting.reason})")
     was = "" if measured_latency is None else f", measured {format_seconds(measured_latency)}"
-    found.append(f"today:    {_expected(advice.today, statistic, price)}{was}")
-    found.append(f"expected: {_expected(advice.then, statistic, price)}, target {target}")
+    found.append(f"today:    {_describe_prediction(advice.today, statistic, price)}{was}")
+    found.append(f"expected: {_describe_prediction(advice.then, statistic, price)}, target {target}")
     return [*found, *(f"note: {caveat}" for caveat in advice.caveats)]
 
 
@@ -67,8 +67,8 @@ def advice_as_data(advice: SettingsAdvice, *, price: float | None = None) -> dic
         "settings": [asdict(setting) for setting in advice.settings],
         "spark_submit": spark_submit_arguments(advice.settings),
         "in_the_program": program_lines(advice.settings),
-        "today": _as_data(advice.today, price),
-        "expected": _as_data(advice.then, price),
+        "today": _prediction_as_data(advice.today, price),
+        "expected": _prediction_as_data(advice.then, price),
         "caveats": list(advice.caveats),
     }
 
@@ -117,18 +117,18 @@ def format_source(source: SourcePartitions) -> str:
     return line
 
 
-def _named(setting: AdvisedSetting) -> str:
+def _name_setting(setting: AdvisedSetting) -> str:
     if setting.kind == "mark":
         return f"parallelism of {setting.name}"
     return setting.name if setting.kind == "conf" else f"{setting.kind} {setting.name}"
 
 
-def _as_data(of: SetupPrediction, price: float | None) -> dict[str, Any]:
+def _prediction_as_data(of: SetupPrediction, price: float | None) -> dict[str, Any]:
     plain = {name: value if math.isfinite(value) else None for name, value in asdict(of).items()}
     return plain if price is None else plain | {"price_an_hour": price * of.executors}
 
 
-def _expected(of: SetupPrediction, statistic: str, price: float | None) -> str:
+def _describe_prediction(of: SetupPrediction, statistic: str, price: float | None) -> str:
     cost = "" if price is None else f", {format_money(price * of.executors)}/h"
     executors = f"{format_count(of.executors, 'executor')}{cost}"
     if not math.isfinite(of.latency_seconds):

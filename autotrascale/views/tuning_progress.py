@@ -11,7 +11,7 @@ MAX_OPERATORS = 8  # so that a line fits a screen
 
 
 def format_running_trial(progress: TuningProgress) -> str:
-    return f"{_head(progress)}: running …{_left(progress)}"
+    return f"{_format_head(progress)}: running …{_format_time_left(progress)}"
 
 
 def format_finished_trial(progress: TuningProgress) -> str:
@@ -22,27 +22,28 @@ def format_finished_trial(progress: TuningProgress) -> str:
         found = f"{done.verdict.value.replace('-', ' ')}{' – ' + done.detail if done.detail else ''}"
     else:
         found = format_seconds(done.latency_seconds)
-    return f"{_head(progress)}: {found}{shortage_note(done)}{_best(progress)}{_left(progress)}"
+    result = f"{_format_head(progress)}: {found}{shortage_note(done)}"
+    return result + _format_best(progress) + _format_time_left(progress)
 
 
-def _best(progress: TuningProgress) -> str:
+def _format_best(progress: TuningProgress) -> str:
     if progress.best is None or progress.best_latency is None:
         return ""
-    return f"  [best so far {format_seconds(progress.best_latency)}, {_meets(progress)}]"
+    return f"  [best so far {format_seconds(progress.best_latency)}, {_describe_target(progress)}]"
 
 
-def _meets(progress: TuningProgress) -> str:
+def _describe_target(progress: TuningProgress) -> str:
     if progress.best_trusted:
         return "meets the target"
     return "within the target, not confirmed" if progress.best_meets else "misses the target"
 
 
-def _head(progress: TuningProgress) -> str:
+def _format_head(progress: TuningProgress) -> str:
     k = format_parallelism(progress.parallelism, MAX_OPERATORS)
     return f"{progress.phase:<7} {progress.number:>2}/{progress.total}  {k}"
 
 
-def _left(progress: TuningProgress) -> str:
+def _format_time_left(progress: TuningProgress) -> str:
     left = progress.seconds_left
     if left is None or left < 1:
         return ""

@@ -40,47 +40,49 @@ _ENDED: Mapping[str, str] = {
 def summarize_outcome(outcome: Outcome) -> str:
     """Return the verdict, followed by warnings and advice."""
     if outcome.policy != OURS:
-        verdict = _policy_verdict(outcome)
+        verdict = _describe_policy_result(outcome)
     else:
-        verdict = _met(outcome) if outcome.met_target else _missed(outcome)
-    return " ".join([verdict, *(_sentence(each) for each in list_advice(outcome))])
+        verdict = _describe_success(outcome) if outcome.met_target else _describe_miss(outcome)
+    return " ".join([verdict, *(_make_sentence(each) for each in list_advice(outcome))])
 
 
 def list_advice(outcome: Outcome) -> list[str]:
     """Return warnings and advice. A warning about an overloaded machine comes first, because it affects all others."""
     warning = shortage_warning(outcome.evaluations)
-    return [*([] if warning is None else [warning]), *_job_advice(outcome)]
+    return [*([] if warning is None else [warning]), *_list_job_advice(outcome)]
 
 
-def _job_advice(outcome: Outcome) -> list[str]:
+def _list_job_advice(outcome: Outcome) -> list[str]:
     if outcome.policy != OURS:
-        return [*_policy_remarks(outcome), *_fixed_cost(outcome)]
+        return [*_list_policy_remarks(outcome), *_advise_on_fixed_cost(outcome)]
     if outcome.met_target:
-        return [*_over_allocation(outcome), *_cheaper(outcome)]
-    if limits := [*_fixed_cost(outcome), *_critical_path(outcome)]:
+        return [*_warn_of_over_allocation(outcome), *_list_cheaper(outcome)]
+    if limits := [*_advise_on_fixed_cost(outcome), *_advise_on_critical_path(outcome)]:
         return limits
-    return [*_slowdown(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
+    advice = (_advise_on_slowdown, _advise_on_rate, _advise_on_p_max, _advise_on_more_trials)
+    return [text for advise in advice for text in advise(outcome)]
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+def _make_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].removesuffix('.')}."
 
 
 # --- the target is met ------------------------------------------------------------------------------------------------
 
 
-def _met(outcome: Outcome) -> str:
+def _describe_success(outcome: Outcome) -> str:
     best, top = outcome.best, dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
-    execution = _execution(outcome)
+    execution = _find_execution(outcome)
     used, most = count_slots(execution, best.parallelism), count_slots(execution, top)
     slots = f"It uses {format_count(used, 'slot')}"
     slots += f"; P_max everywhere would use {most}" if used < most else ""
     if execution == "micro-batch":
         slots += f", and {sum(top.values())} tasks per batch instead of {sum(best.parallelism.values())}"
-    return f"{_head(outcome, 'holds')} with {format_parallelism(best.parallelism)}. {_measurement(outcome)}. {slots}."
+    head = f"{_format_head(outcome, 'holds')} with {format_parallelism(best.parallelism)}."
+    return f"{head} {_describe_measurement(outcome)}. {slots}."
 
 
-def _measurement(outcome: Outcome) -> str:
+def _describe_measurement(outcome: Outcome) -> str:
     point, latency = tuple(outcome.best.parallelism.values()), outcome.best.latency_seconds
     chance = probability_met_at(outcome, point)
     measured = "The latency is unknown" if latency is None else f"Measured {format_seconds(latency)}"
@@ -88,7 +90,7 @@ def _measurement(outcome: Outcome) -> str:
     return measured if chance is None else f"{measured}, target met with probability {format_probability(chance)}"
 
 
-def _over_allocation(outcome: Outcome) -> Iterator[str]:
+def _warn_of_over_allocation(outcome: Outcome) -> Iterator[str]:
     model = outcome.model
     if outcome.stop_reason == "target-met" or model is None:
         return
@@ -101,7 +103,7 @@ def _over_allocation(outcome: Outcome) -> Iterator[str]:
         yield f"{allowed} {none} the target; this configuration needs {needed:.2f}"
 
 
-def _cheaper(outcome: Outcome) -> Iterator[str]:
+def _list_cheaper(outcome: Outcome) -> Iterator[str]:
     best = tuple(outcome.best.parallelism.values())
     points = {tuple(each.parallelism.values()) for each in outcome.evaluations}
     fewer = [(probability_met_at(outcome, point), point) for point in points if sum(point) < sum(best)]
@@ -126,52 +128,55 @@ _POLICY_END: Mapping[str, str] = {
 }
 
 
-def _policy_verdict(outcome: Outcome) -> str:
+def _describe_policy_result(outcome: Outcome) -> str:
     best = outcome.best
     end = _POLICY_END.get(outcome.stop_reason, "stood")
     trials = format_count(len(outcome.evaluations), "trial")
-    head = f"{_head(outcome, 'holds' if outcome.met_target else 'does not hold')}."
-    slots = format_count(count_slots(_execution(outcome), best.parallelism), "slot")
+    head = f"{_format_head(outcome, 'holds' if outcome.met_target else 'does not hold')}."
+    slots = format_count(count_slots(_find_execution(outcome), best.parallelism), "slot")
     where = f"Policy {outcome.policy} {end} after {trials} at {format_parallelism(best.parallelism)} on {slots}"
     ended = _ENDED.get(outcome.stop_reason)
-    return f"{head} {where}: {_policy_measurement(outcome)}.{'' if ended is None else f' {_sentence(ended)}'}"
+    verdict = f"{head} {where}: {_describe_policy_measurement(outcome)}."
+    return verdict if ended is None else f"{verdict} {_make_sentence(ended)}"
 
 
-def _policy_measurement(outcome: Outcome) -> str:
+def _describe_policy_measurement(outcome: Outcome) -> str:
     best, target = outcome.best, outcome.job.target.latency_seconds
     if best.latency_seconds is not None:
         excess = "" if best.latency_seconds <= target else f", {format_excess(best.latency_seconds, target)}"
         return f"measured {format_seconds(best.latency_seconds)}{excess}"
     if best.throughput is None:
         return "no throughput was measured"
-    return f"processed {_processed(outcome, best.throughput)} and fell behind"
+    return f"processed {_format_throughput(outcome, best.throughput)} and fell behind"
 
 
-def _policy_remarks(outcome: Outcome) -> Iterator[str]:
-    yield from (f"{outcome.policy}: {each.text}" for each in outcome.policy_reasons if each.numbers.get("operator") is None)
+def _list_policy_remarks(outcome: Outcome) -> Iterator[str]:
+    general = [each.text for each in outcome.policy_reasons if each.numbers.get("operator") is None]
+    yield from (f"{outcome.policy}: {text}" for text in general)
 
 
 # --- the target is missed ---------------------------------------------------------------------------------------------
 
 
-def _missed(outcome: Outcome) -> str:
+def _describe_miss(outcome: Outcome) -> str:
     if outcome.stop_reason == "no-metrics":
         detail = outcome.evaluations[-1].detail or "nothing"
         why = f"No trial gave metrics for the sizing. The last trial reported: {detail}."
-        return f"{_head(outcome, 'does not hold')}. {why}"
+        return f"{_format_head(outcome, 'does not hold')}. {why}"
     latency, target = outcome.best.latency_seconds, outcome.job.target.latency_seconds
     if latency is not None and latency <= target:
-        return f"{_head(outcome, 'is not shown to hold')}. {_unconfirmed(outcome, latency)}{_end(outcome)}"
+        head = _format_head(outcome, "is not shown to hold")
+        return f"{head}. {_describe_unconfirmed(outcome, latency)}{_explain_end(outcome)}"
     if latency is None:
-        return f"{_head(outcome, 'does not hold')}. {_nearest_rate(outcome)}{_end(outcome)}"
+        return f"{_format_head(outcome, 'does not hold')}. {_describe_nearest_rate(outcome)}{_explain_end(outcome)}"
     trials = len(outcome.evaluations)
     which = "The only trial" if trials == 1 else f"The nearest of {trials} trials"
     with_k = format_parallelism(outcome.best.parallelism)
     near = f"{which} measured {format_seconds(latency)}, {format_excess(latency, target)}, with {with_k}."
-    return f"{_head(outcome, 'does not hold')}. {near}{_end(outcome)}"
+    return f"{_format_head(outcome, 'does not hold')}. {near}{_explain_end(outcome)}"
 
 
-def _unconfirmed(outcome: Outcome, latency: float) -> str:
+def _describe_unconfirmed(outcome: Outcome, latency: float) -> str:
     point = tuple(outcome.best.parallelism.values())
     chance = probability_met_at(outcome, point)
     doubt = ""
@@ -182,14 +187,14 @@ def _unconfirmed(outcome: Outcome, latency: float) -> str:
     return f"With {k} it measured {measured}, within the target{doubt}."
 
 
-def _nearest_rate(outcome: Outcome) -> str:
+def _describe_nearest_rate(outcome: Outcome) -> str:
     processed, k = outcome.best.throughput, format_parallelism(outcome.best.parallelism)
     if processed is None:
         return f"No trial measured a throughput; the last ran {k}."
-    return f"No trial sustained the rate; the nearest processed {_processed(outcome, processed)} with {k}."
+    return f"No trial sustained the rate; the nearest processed {_format_throughput(outcome, processed)} with {k}."
 
 
-def _processed(outcome: Outcome, throughput: float) -> str:
+def _format_throughput(outcome: Outcome, throughput: float) -> str:
     share = throughput / outcome.job.rate
     return f"{format_amount(throughput)} records/s" + (f" ({share:.1%})" if share < 1 else "")
 
@@ -202,20 +207,20 @@ def format_excess(latency: float, target: float) -> str:
     return f"{max(ratio - 1, 0.001):.1%} over the target"
 
 
-def _end(outcome: Outcome) -> str:
+def _explain_end(outcome: Outcome) -> str:
     ended = _ENDED.get(outcome.stop_reason)
     if ended is None and outcome.stop_reason == "rate-out-of-reach":
         is_short = outcome.sizing is not None and not outcome.sizing.reachable
         ended = "P_max everywhere would not sustain it" if is_short else "more instances did not process more"
     if ended is None and outcome.stop_reason in ("running", "crashed", "interrupted", "failed", "queued"):
         ended = f"the run is {outcome.stop_reason}"
-    return "" if ended is None else f" {_sentence(ended)}"
+    return "" if ended is None else f" {_make_sentence(ended)}"
 
 
 # --- advice after a miss ----------------------------------------------------------------------------------------------
 
 
-def _fixed_cost(outcome: Outcome) -> Iterator[str]:
+def _advise_on_fixed_cost(outcome: Outcome) -> Iterator[str]:
     fixed, least = outcome.fixed_seconds, outcome.least_latency
     if fixed is not None and least is not None and least > outcome.job.target.latency_seconds:
         yield (
@@ -224,13 +229,13 @@ def _fixed_cost(outcome: Outcome) -> Iterator[str]:
         )
 
 
-def _critical_path(outcome: Outcome) -> Iterator[str]:
+def _advise_on_critical_path(outcome: Outcome) -> Iterator[str]:
     critical = outcome.best.critical
     if critical is not None and critical.elsewhere >= MIN_UNSCALABLE_SHARE:
         yield describe_critical_path(critical)
 
 
-def _slowdown(outcome: Outcome) -> Iterator[str]:
+def _advise_on_slowdown(outcome: Outcome) -> Iterator[str]:
     slowdown = outcome.slowdown
     if slowdown is not None:
         yield (
@@ -239,7 +244,7 @@ def _slowdown(outcome: Outcome) -> Iterator[str]:
         )
 
 
-def _rate(outcome: Outcome) -> Iterator[str]:
+def _advise_on_rate(outcome: Outcome) -> Iterator[str]:
     sizing, job = outcome.sizing, outcome.job
     if outcome.stop_reason != "rate-out-of-reach" or sizing is None:
         return
@@ -261,7 +266,7 @@ def _rate(outcome: Outcome) -> Iterator[str]:
         yield "to accept a little less than the rate, set target.throughput_tolerance"
 
 
-def _at_p_max(outcome: Outcome) -> Iterator[str]:
+def _advise_on_p_max(outcome: Outcome) -> Iterator[str]:
     job, best = outcome.job, outcome.best
     if outcome.stop_reason == "rate-out-of-reach" or best.latency_seconds is None:
         return
@@ -270,7 +275,7 @@ def _at_p_max(outcome: Outcome) -> Iterator[str]:
         yield f"at P_max already: {join_names(at_top)}; raise p_max if there are more slots"
 
 
-def _more_trials(outcome: Outcome) -> Iterator[str]:
+def _advise_on_more_trials(outcome: Outcome) -> Iterator[str]:
     if outcome.stop_reason not in ("budget", "wall-clock"):
         return
     latency, target = outcome.best.latency_seconds, outcome.job.target.latency_seconds
@@ -282,13 +287,13 @@ def _more_trials(outcome: Outcome) -> Iterator[str]:
         yield "more trials may find a configuration (--total-trials), or the target is too low for this job"
 
 
-def _head(outcome: Outcome, verb: str) -> str:
+def _format_head(outcome: Outcome, verb: str) -> str:
     job, simulated = outcome.job, " (simulated)" if outcome.simulated else ""
     target, rate = format_seconds(job.target.latency_seconds), format_amount(job.rate)
     return f"{job.name}{simulated} {verb} {target} at {rate} records/s"
 
 
-def _execution(outcome: Outcome) -> Execution | None:
+def _find_execution(outcome: Outcome) -> Execution | None:
     if outcome.model is not None and outcome.model.execution is not None:
         return outcome.model.execution
     return None if outcome.sizing is None else outcome.sizing.execution

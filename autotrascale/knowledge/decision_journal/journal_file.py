@@ -72,7 +72,7 @@ CREATE TABLE size_change (
 
 
 class JournalFile:
-    """One connection to the journal's file. Reading a file that does not exist returns no rows and creates nothing.
+    """A connection to the journal's file. Reading a file that does not exist returns no rows and creates nothing.
 
     Args:
         path: the SQLite file; its folder is created with the first write.

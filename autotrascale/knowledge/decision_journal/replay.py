@@ -27,7 +27,7 @@ class ReplayCheckpoint:
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """One step: the event, the state before it, the entry that was written, and the entry that the step gives now."""
+    """A step made again: the event, the state before it, the entry that was written, and the entry that the step gives now."""
 
     number: int
     event: Event

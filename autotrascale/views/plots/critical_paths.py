@@ -41,7 +41,7 @@ def plot_windows(windows: Sequence[CriticalPathReport]) -> list[Plot]:
 
 def plot_kinds(windows: Sequence[CriticalPathReport]) -> Plot:
     """Return a stack of 100 % for each window."""
-    sums = _sums(windows, "kinds")
+    sums = _sum_by_part(windows, "kinds")
     if not sums:
         return Plot.unavailable(*KINDS, _NOTHING_RAN)
     shown = [name for name, _ in sums if name != WAITING][:MAX_KINDS]
@@ -63,13 +63,13 @@ def plot_kinds(windows: Sequence[CriticalPathReport]) -> Plot:
 
 def plot_instances(windows: Sequence[CriticalPathReport]) -> Plot:
     """Return a row for each of the instances with the largest parts, darker for a larger part."""
-    sums = _sums(windows, "instances")
+    sums = _sum_by_part(windows, "instances")
     if not sums:
         why = _NOTHING_RAN if not windows else "The log has no instance of an operator in these windows."
         return Plot.unavailable(*INSTANCES, why)
     shown = [name for name, _ in sums][:MAX_INSTANCES]
     x = tuple(one.started_ms / 1000 for one in windows)
-    rows = [{_instance(part): part.participation for part in one.instances} for one in windows]
+    rows = [{_name_part(part): part.participation for part in one.instances} for one in windows]
     series = tuple(Series(name, x, tuple(100 * row.get(name, 0.0) for row in rows), "heat") for name in shown)
     share = sums[0][1] / sum(value for _, value in sums) if sums[0][1] else 0.0
     caption = f"{shown[0]} has {format_percent(share)} of the critical paths of all instances."
@@ -90,26 +90,26 @@ def plot_critical_shares(observations: Sequence[PlottedObservation], *, simulate
         Series(name, x, tuple(100 * float(getattr(one, field)) for one in shares), "area", role)
         for field, (name, role) in _PARTS.items()
     ]
-    series.append(Series(DIVIDED, x, tuple(100 * _divided(one) for one in shares), "area", "main"))
+    series.append(Series(DIVIDED, x, tuple(100 * _compute_divided_share(one) for one in shares), "area", "main"))
     bound = sum(one.elsewhere >= MIN_UNSCALABLE_SHARE for one in shares)
     caption = f"Last observation: {describe_critical_path(shares[-1])}."
     caption += f" These parts were half of a batch or more in {bound} of {len(shares)} observations."
     return Plot(*SHARES, caption, Axis("", "time"), Axis("% of a batch's critical path"), tuple(series))
 
 
-def _divided(one: CriticalShares) -> float:
+def _compute_divided_share(one: CriticalShares) -> float:
     return max(0.0, 1.0 - sum(float(getattr(one, name)) for name in CRITICAL_FIELDS))
 
 
-def _sums(windows: Iterable[CriticalPathReport], summary: str) -> list[tuple[str, float]]:
+def _sum_by_part(windows: Iterable[CriticalPathReport], summary: str) -> list[tuple[str, float]]:
     sums: dict[str, float] = {}
     for one in windows:
         for part in getattr(one, summary):
-            sums[_instance(part)] = sums.get(_instance(part), 0.0) + part.participation
+            sums[_name_part(part)] = sums.get(_name_part(part), 0.0) + part.participation
     return sorted(sums.items(), key=lambda each: (-each[1], each[0]))
 
 
-def _instance(part: PathShare) -> str:
+def _name_part(part: PathShare) -> str:
     return part.name if part.instance is None else f"{part.name} {part.instance}"
 
 

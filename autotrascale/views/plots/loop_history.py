@@ -29,13 +29,13 @@ _LOG_FROM = 4.0  # times the target: with higher latencies the axis is logarithm
 
 @dataclass(frozen=True)
 class PlottedObservation:
-    """One observation, as the journal has it.
+    """An observation, as the journal has it.
 
     Args:
         at: seconds since 1970; for a simulated job, seconds since its loop's first observation.
         throughput: records per second.
         requested: parallelism that was requested by then and is not observed yet.
-        is_new_decision: the decision differs from the previous one. Advice is repeated until somebody follows it.
+        is_new_decision: the decision differs from the previous one. Advice is repeated until it is followed.
     """
 
     number: int

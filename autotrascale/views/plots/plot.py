@@ -26,7 +26,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """One series.
+    """Values of one kind over x.
 
     Args:
         y: None is a gap.

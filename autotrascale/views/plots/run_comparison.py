@@ -26,10 +26,10 @@ def plot_trials_of_runs(runs: Mapping[str, Sequence[Evaluation]], targets: Seque
         if measured:
             series.append(_series(run, measured, _ROLES[i % len(_ROLES)]))
     if not series:
-        return Plot.unavailable(*COMPARISON, "No evaluation of these runs kept up with the rate.")
+        return Plot.unavailable(*COMPARISON, "No trial of these runs kept up with the rate.")
     without = [run for run in runs if run not in {each.name for each in series}]
     caption = "Lower and further left is better."
-    caption += f" No evaluation kept up with the rate in {join_names(without)}." if without else ""
+    caption += f" No trial kept up with the rate in {join_names(without)}." if without else ""
     levels = (Level(targets[0] * MS, "target"),) if len(set(targets)) == 1 else ()
     x, y = Axis("instances, all operators", whole=True), Axis("latency (ms)")
     return Plot(*COMPARISON, caption, x, y, tuple(series), levels)

@@ -17,7 +17,7 @@ SCORES = ("history", "Score and stop threshold")
 LATENCIES = ("latencies", "Latency and target")
 INSTANCES = ("instances", "Instances and floor")
 CHOICES = ("choices", "Parallelism of each trial, by operator")
-_NUMBER = Axis("evaluation", whole=True)
+_NUMBER = Axis("trial", whole=True)
 _FELL_BEHIND = "fell behind"
 
 
@@ -46,7 +46,7 @@ def plot_run(run: SearchedRun) -> list[Plot]:
 def plot_scores(run: SearchedRun) -> Plot:
     scored = [(each.number, score, each) for each in run.evaluations if (score := run.score(each)) is not None]
     if not scored:
-        return Plot.unavailable(*SCORES, "No evaluation has a score yet: the floor is searched first.")
+        return Plot.unavailable(*SCORES, "No trial has a score yet: the floor is searched first.")
     x = tuple(number for number, _, _ in scored)
     scores = tuple(score for _, score, _ in scored)
     best = tuple(accumulate(scores, max))
@@ -65,7 +65,7 @@ def plot_latencies(run: SearchedRun) -> Plot:
     target = run.job.target
     measured = [each for each in run.evaluations if each.latency_seconds is not None]
     if not measured:
-        return Plot.unavailable(*LATENCIES, "No evaluation kept up with the rate, so there is no steady latency.")
+        return Plot.unavailable(*LATENCIES, "No trial kept up with the rate, so there is no steady latency.")
     limit = target.latency_seconds
     series = tuple(
         Series(
@@ -82,7 +82,7 @@ def plot_latencies(run: SearchedRun) -> Plot:
     within = sum((each.latency_seconds or math.inf) <= limit for each in measured)
     fell_behind = len(run.evaluations) - len(measured)
     caption = f"{within} of {len(measured)} latencies are within {format_seconds(limit)}."
-    caption += f" {fell_behind} more evaluations fell behind and have no latency." if fell_behind else ""
+    caption += f" {fell_behind} more trials fell behind and have no latency." if fell_behind else ""
     level = Level(limit * MS, f"target {format_seconds(limit)}")
     return Plot(*LATENCIES, caption, _NUMBER, Axis(f"{target.statistic} latency (ms)"), series, (level,))
 
@@ -121,7 +121,7 @@ def plot_choices(run: SearchedRun) -> Plot:
             y += [*(each.parallelism[operator] for operator in names), None]
             labels += [describe_evaluation(run.job, each)] * (len(names) + 1)
         series.append(Series(outcome, tuple(x), tuple(y), "line", role, labels=tuple(labels)))
-    caption = "Each line is one evaluation. Lines meet where two evaluations have the same parallelism."
+    caption = "Each line is one trial. Lines meet where two trials have the same parallelism."
     return Plot(*CHOICES, caption, Axis("", "names"), Axis("instances", whole=True), tuple(series))
 
 

@@ -27,7 +27,7 @@ router = APIRouter(tags=["health"])
 @router.get(
     "/healthz",
     summary="Check the server's health",
-    responses={**error_responses(), 503: {"model": Health, "description": "`problems` says what is wrong."}},
+    responses={**error_responses(), 503: {"model": Health, "description": "`problems` lists the causes."}},
 )
 async def healthz(state: ServerStateDep, response: Response) -> Health:
     """Needs no token and waits for nothing: the answer comes from memory."""
@@ -74,7 +74,7 @@ def check_health(state: ServerState) -> Health:
         running=len(queue.under_way),
         jobs=jobs,
         broken_jobs=broken,
-        loops=list_loop_health(state.loops.reported()),
+        loops=list_loop_health(state.loops.list_reported()),
     )
 
 
@@ -91,7 +91,7 @@ def collect_gauges(state: ServerState) -> Iterable[Gauge]:
     yield "evaluation_seconds_ago", "Time since an evaluation finished.", (), _one(health.evaluation_seconds_ago)
     yield "heartbeat_seconds_ago", "Longest silence of a running run.", (), _one(health.heartbeat_seconds_ago)
     yield "broken_jobs", "Job files that cannot be used.", (), _one(float(health.broken_jobs))
-    yield from collect_loop_gauges(state.loops.reported())
+    yield from collect_loop_gauges(state.loops.list_reported())
 
 
 def _one(value: float | None) -> LabelledValues:

@@ -1,6 +1,6 @@
 """The control loops of a store, read from their journal by one thread, for all requests.
 
-Health, Prometheus, notifications and the pages answer from what was read last. A loop is read again only when its
+Health, Prometheus, notifications and the pages answer from the last reading. A loop is read again only when its
 session has changed or a command was sent to it.
 """
 
@@ -77,7 +77,7 @@ class LoopBoard:
             session = self.journal.session(id)
             return None if session is None else read_loop(self.journal, session)
 
-    def reported(self) -> list[JournaledLoop]:
+    def list_reported(self) -> list[JournaledLoop]:
         """Return the loops that run or whose process died within the last days. Empty while the journal is away."""
         if self.problem:
             return []
@@ -132,7 +132,7 @@ class LoopBoard:
         if self.notifier is None or (self._notified_at is not None and now - self._notified_at < NOTIFY_SECONDS):
             return
         self._notified_at = now
-        for loop in choose_loops(self.reported()).values():
+        for loop in choose_loops(self.list_reported()).values():
             status = loop.status()
             is_quiet = is_first and status.looked_seconds_ago > MAX_EVENT_AGE_SECONDS
             self.notifier.observe(_condition(status), is_quiet=is_quiet)

@@ -67,7 +67,7 @@ def pin(job: JobName, body: PinRequest, state: ServerStateDep, who: RequestedBy)
 
 @router.post("/{job}/apply", status_code=202, summary="Apply the recommendation once", responses=_REFUSALS)
 def apply(job: JobName, state: ServerStateDep, who: RequestedBy) -> CommandView:
-    """For a loop that only advises, or is paused."""
+    """The loop only advises, or is paused."""
     return _send(state, job, "apply", who)
 
 

@@ -32,7 +32,7 @@ MAX_ERRORS = 20  # in one answer
 
 
 class FieldError(BaseModel):
-    """One thing that is wrong with a request."""
+    """An error in one part of a request."""
 
     place: str = Field(description="Part of the request.", examples=["body.rate"])
     problem: str = Field(examples=["input should be greater than 0"])
@@ -78,18 +78,18 @@ class ProblemResponse(Response):
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(AuTraScaleError, _ours)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid_request)
+    app.add_exception_handler(AuTraScaleError, _answer_own_error)
+    app.add_exception_handler(Exception, _answer_internal_error)
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _answer_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return ProblemResponse(error.status_code, str(error.detail), headers=error.headers)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _answer_invalid_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     wrong = [
         {"place": ".".join(str(part) for part in each["loc"])[:200], "problem": each["msg"][:500]}
@@ -99,7 +99,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
     return ProblemResponse(422, detail, wrong)
 
 
-async def _ours(_: Request, error: Exception) -> Response:
+async def _answer_own_error(_: Request, error: Exception) -> Response:
     if isinstance(error, NoLoopError | CommandRefusedError):
         return ProblemResponse(404 if isinstance(error, NoLoopError) else 409, str(error))
     if isinstance(error, InputError):
@@ -108,9 +108,9 @@ async def _ours(_: Request, error: Exception) -> Response:
         return ProblemResponse(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
     if isinstance(error, StudyError | IdempotencyKeyReusedError):
         return ProblemResponse(409 if isinstance(error, StudyError) else 422, str(error))
-    return await _unexpected(_, error)
+    return await _answer_internal_error(_, error)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _answer_internal_error(request: Request, error: Exception) -> Response:
     server_log.warning("request failed", path=request.url.path, error=f"{type(error).__name__}: {error}")
     return ProblemResponse(500, "internal error: the server's log has the details")

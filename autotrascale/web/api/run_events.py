@@ -1,4 +1,4 @@
-"""A run's progress as server-sent events: `state` when it changes, `evaluation` for each one that finishes, then `end`.
+"""A run's progress as server-sent events: `state` when it changes, `evaluation` for each finished one, then `end`.
 
 The id of an event is the number of its evaluation. A client that reconnects with `Last-Event-ID` gets the later
 evaluations, from this server or another. Events are read from the journal, so that a crash takes none of them back.

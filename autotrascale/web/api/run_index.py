@@ -115,7 +115,7 @@ class RunIndex:
             before = self._entries.get(run_id)
             if before is not None and is_counted and before.summary.evaluations < summary.evaluations:
                 self.evaluated_at = time.monotonic()
-            self._entries[run_id] = _Entry(position, summary, _heartbeat(run), is_counted)
+            self._entries[run_id] = _Entry(position, summary, _read_heartbeat(run), is_counted)
             self._order = None
         return summary
 
@@ -155,7 +155,7 @@ class RunIndex:
         """Return a run, from the store if it is not in memory. None: there is no such run."""
         entry = self._entries.get(run_id)
         if entry is not None:
-            return self._counted(entry)
+            return self._count_if_needed(entry)
         try:
             run = run_history.find_run(self.store, run_id)
         except InputError:
@@ -163,7 +163,7 @@ class RunIndex:
         summary = self.put(run)
         return None if summary is None else self.get(run_id)
 
-    def known(self, run_id: str) -> RunSummary | None:
+    def get_cached(self, run_id: str) -> RunSummary | None:
         """Return a run if that needs no query."""
         entry = self._entries.get(run_id)
         return entry.summary if entry is not None and entry.is_counted else None
@@ -174,7 +174,7 @@ class RunIndex:
         Raises `InputError` for an unknown cursor.
         """
         after = None if cursor is None else _parse_cursor(cursor)
-        matching = self._matching(job, state, after)
+        matching = self._iterate_matching(job, state, after)
         entries = list(islice(matching, limit))
         has_more = next(matching, None) is not None
         cursor = _format_cursor(entries[-1].position) if entries and has_more else None
@@ -192,22 +192,22 @@ class RunIndex:
         entries = [self._entries[run_id] for run_id in run_ids if run_id in self._entries]
         return max((time.time() - each.heartbeat for each in entries if each.summary.state == "running"), default=None)
 
-    def _matching(self, job: str | None, state: str | None, after: StartPosition | None) -> Iterator[_Entry]:
+    def _iterate_matching(self, job: str | None, state: str | None, after: StartPosition | None) -> Iterator[_Entry]:
         return (
             entry
-            for entry in self._sorted()
+            for entry in self._sort()
             if (after is None or entry.position < after)
             and job in (None, entry.summary.job)
             and state in (None, entry.summary.state)
         )
 
-    def _sorted(self) -> Collection[_Entry]:
+    def _sort(self) -> Collection[_Entry]:
         with self._lock:
             if self._order is None:
                 self._order = sorted(self._entries.values(), key=lambda entry: entry.position, reverse=True)
             return self._order
 
-    def _counted(self, entry: _Entry) -> RunSummary:
+    def _count_if_needed(self, entry: _Entry) -> RunSummary:
         if not entry.is_counted:
             run = self.store.call(self.store.client.get_run, entry.summary.run_id)
             entry.summary = replace(entry.summary, evaluations=run_history.count_evaluations(self.store, run))
@@ -215,7 +215,7 @@ class RunIndex:
         return entry.summary
 
 
-def _heartbeat(run: Run) -> float:
+def _read_heartbeat(run: Run) -> float:
     try:
         return float(run.data.tags.get(tags.HEARTBEAT, 0))
     except ValueError:

@@ -229,7 +229,7 @@ class LoopPage(BaseModel):
 
 
 class SizeAction(BaseModel):
-    """One entry of the log of size changes. All entries about one change have the same number."""
+    """An entry of the log of size changes. All entries about one change have the same number."""
 
     number: int
     what: SizeChangeStage

@@ -116,7 +116,7 @@ RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="A run's id.",
 
 async def get_run(run_id: RunId, state: ServerStateDep) -> RunSummary:
     """Return a run, in most cases from memory. Raises `HTTPException` 404."""
-    run = state.index.known(run_id) or await state.in_thread(lambda: state.index.get(run_id))
+    run = state.index.get_cached(run_id) or await state.in_thread(lambda: state.index.get(run_id))
     if run is None:
         raise HTTPException(404, f"run {run_id} is not in the store")
     return run

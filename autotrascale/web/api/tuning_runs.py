@@ -88,7 +88,7 @@ async def list_runs(
     cursor: CursorQuery = None,
 ) -> RunPage:
     run_ids, more = state.index.page(job, status, cursor, limit)
-    runs = [state.index.known(run_id) for run_id in run_ids]
+    runs = [state.index.get_cached(run_id) for run_id in run_ids]
     if None in runs:
         runs = await state.in_thread(lambda: [state.index.get(run_id) for run_id in run_ids])
     return RunPage.model_construct(runs=[run for run in runs if run is not None], next_cursor=more)

@@ -32,7 +32,7 @@ Regions = Mapping[str, str]
 
 @dataclass(frozen=True)
 class TopicContent:
-    """`plots`: what the page's script adds to its plots, or `RELOAD_PLOTS`."""
+    """`plots`: data that the page's script adds to its plots, or `RELOAD_PLOTS`."""
 
     regions: Regions
     plots: Mapping[str, Any] | None = None
@@ -44,7 +44,7 @@ VersionOf = Callable[[], Hashable]
 
 @dataclass
 class Topic:
-    """One address.
+    """The content of one address.
 
     Args:
         version_of: returns a value that changes when the content may have changed. Cheap.

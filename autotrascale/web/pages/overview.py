@@ -45,7 +45,7 @@ def _version(state: ServerState) -> Hashable:
 
 def _runs(state: ServerState) -> tuple[RunSummary | None, ...]:
     run_ids, _ = state.index.page(None, None, None, MAX_RUNS)
-    return tuple(state.index.known(run_id) for run_id in run_ids)
+    return tuple(state.index.get_cached(run_id) for run_id in run_ids)
 
 
 def _content(state: ServerState) -> TopicContent:

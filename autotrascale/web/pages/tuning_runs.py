@@ -89,7 +89,7 @@ async def send_comparison(state: ServerStateDep, run: RunIds = []) -> Response: 
 
 async def _topic(state: ServerState, live: LiveTopics, run_id: str) -> Topic:
     def version_of() -> Hashable:
-        return state.index.known(run_id)
+        return state.index.get_cached(run_id)
 
     return await live.topic(state, f"run {run_id}", version_of, lambda: _content(state, run_id))
 
@@ -116,7 +116,7 @@ def _explain(state: ServerState, run: RunSummary) -> dict[str, Any]:
     """Return the verdict and the reason for each operator, or why they are missing."""
     empty: dict[str, Any] = {"verdict": "", "operators": [], "remarks": []}
     if not run.evaluations:
-        return {**empty, "missing": "No evaluation is finished yet."}
+        return {**empty, "missing": "No trial is finished yet."}
     try:
         record, outcome = _outcome(state, run)
     except InputError as error:
@@ -143,7 +143,7 @@ def _next_step(state: ServerState, run: RunSummary) -> str:
         case "interrupted" | "crashed" if state.queue.knows(run.run_id):
             return "The run continues by itself."
         case "interrupted" | "crashed" | "failed":
-            return "Nothing by itself. Resume the run to continue after its last evaluation."
+            return "Nothing by itself. Resume the run to continue after its last trial."
     if run.met_target:
         return "Set this parallelism, or scale the job from here with: autotrascale autoscale"
     return "Nothing by itself. The verdict below says what to try."

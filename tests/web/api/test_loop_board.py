@@ -129,7 +129,7 @@ def test_observations_continue_after_the_last_one_that_was_shown(journal: Decisi
 def test_a_server_without_a_journal_has_no_loops(tmp_path: Path) -> None:
     for journal in (None, DecisionJournal(tmp_path / "nowhere" / "decisions.db")):
         board = read(LoopBoard(journal))
-        assert (board.loops, board.problem, board.loop("words"), board.reported()) == ({}, "", None, [])
+        assert (board.loops, board.problem, board.loop("words"), board.list_reported()) == ({}, "", None, [])
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -159,6 +159,6 @@ def test_health_lists_running_loops_with_the_reason_for_their_holds(journal: Dec
         session = journal.open_session(SessionHeader(job, "simulator", True, "t", 0.5, "mean"))
         session.state = replace(State(), totals=replace(Totals(), observations=5).add_hold(HOLD).add_hold(HOLD))
         session.flush(FINISHED if job == "ended" else None)
-    (found,) = list_loop_health(read(LoopBoard(journal)).reported())
+    (found,) = list_loop_health(read(LoopBoard(journal)).list_reported())
     assert (found.job, found.looks, found.held_in_a_row, found.holds_for) == ("holds", 5, 2, "hold-unknown: stale")
     assert found.written_seconds_ago < 60

@@ -211,8 +211,8 @@ def test_a_dead_loop_is_reported_and_notified_once(tmp_path: Path) -> None:
     board._notified_at = -loop_board.NOTIFY_SECONDS
     board.refresh()
     assert seen[-1].lost
-    assert list_loop_health(board.reported()) == []
-    values = {name: values for name, _, _, values in collect_loop_gauges(board.reported())}
+    assert list_loop_health(board.list_reported()) == []
+    values = {name: values for name, _, _, values in collect_loop_gauges(board.list_reported())}
     assert values["loop_up"] == {("dying",): 0.0}
     assert values["loop_rate"] == {}
     journal.close()

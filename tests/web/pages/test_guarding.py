@@ -69,22 +69,22 @@ def test_a_page_may_load_what_is_served_here_and_nothing_else(client: TestClient
 
 def test_where_there_is_nothing_yet_a_page_says_how_to_begin(client: TestClient) -> None:
     text = client.get("/").text
-    assert "No control loop has kept a job here yet" in text
-    assert "Nothing was tuned yet" in text
-    assert "There is no job file" in text
-    assert "There is none yet" in client.get("/runs").text
-    assert "leaves one" in client.get("/models").text
+    assert "No control loop yet" in text
+    assert "No tuning run yet" in text
+    assert "No job file in" in text
+    assert "No tuning run yet" in client.get("/runs").text
+    assert "No model yet" in client.get("/models").text
 
 
 @pytest.mark.parametrize(
     ("address", "status", "said"),
     [
-        ("/jobs/nobody", 404, "no control loop has kept a job called nobody"),
+        ("/jobs/nobody", 404, "a job called nobody"),
         ("/runs/" + "0" * 32, 404, "is not in the store"),
         ("/runs/x", 422, "does not understand"),
-        ("/models/nobody/1", 404, "there is no model 1"),
-        ("/compare", 422, "choose up to"),
-        ("/runs?cursor=x", 422, "is none that this server gave"),
+        ("/models/nobody/1", 404, "has no model 1"),
+        ("/compare", 422, "choose one to"),
+        ("/runs?cursor=x", 422, "cursor: is unknown"),
         ("/static/../pages.py", 404, ""),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str
     ("error", "status", "said"),
     [
         (RunStoreError("the store at nowhere does not answer"), 503, "does not answer"),
-        (ZeroDivisionError("of ours"), 500, "the server&#39;s log says why"),
+        (ZeroDivisionError("of ours"), 500, "The server&#39;s log has the details"),
     ],
 )
 def test_a_store_that_is_away_and_a_mistake_of_ours_are_pages_too(
@@ -118,20 +118,20 @@ def test_a_store_that_is_away_and_a_mistake_of_ours_are_pages_too(
 
 
 def test_a_journal_that_cannot_be_read_is_said(client: TestClient) -> None:
-    board = client.app.state.board  # type: ignore[attr-defined]
-    path = board.decisions.path
+    board = client.app.state.service.loops  # type: ignore[attr-defined]
+    path = board.journal.path
     path.write_bytes(b"this is no database " * 100)
     try:
-        board.decisions.close()
-        board.look()
+        board.journal.close()
+        board.refresh()
         assert board.problem
-        said = "The journal of decisions cannot be read"
+        said = "The decision journal cannot be read"
         text = wait_for(lambda: said in (found := client.get("/").text) and found)  # a page may be half a second old
         assert str(path) in text
     finally:
-        board.decisions.close()
+        board.journal.close()
         path.unlink()
-        board.look()
+        board.refresh()
     assert board.problem == ""
 
 
@@ -152,7 +152,7 @@ def test_signing_in_gives_a_cookie_that_no_script_reads_and_no_other_site_sends(
     assert secured.get("/static/pages.css").status_code == 200
     refused = secured.post("/sign-in", data={"token": TOKEN + "x", "then": "/"})
     assert refused.status_code == 401
-    assert "none of the server" in refused.text
+    assert "does not know this token" in refused.text
     assert "set-cookie" not in refused.headers
     taken = secured.post("/sign-in", data={"token": f" {TOKEN}\n", "then": "/runs?job=a"})
     assert (taken.status_code, taken.headers["location"]) == (303, "/runs?job=a")
@@ -194,7 +194,7 @@ def test_signing_in_leads_nowhere_else(secured: TestClient, then: str) -> None:
 
 
 def test_without_tokens_there_is_nothing_to_sign_in_to(client: TestClient) -> None:
-    assert "wants no token" in client.get("/sign-in").text
+    assert "needs no token" in client.get("/sign-in").text
     answer = client.post("/sign-in", data={"token": "x"}, follow_redirects=False)
     assert answer.status_code == 303
     assert "set-cookie" not in answer.headers

@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from autotrascale.web.pages.install_pages import ROUTERS
+from autotrascale.web.pages.routers import PAGE_ROUTERS
 
 from benchmarks.workloads import seeded_store
 
 ROOT = Path(__file__).parents[3]
 DOC = (ROOT / "docs" / "how-to" / "pages.md").read_text(encoding="utf-8")
-_OF_SCRIPTS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
+_SCRIPT_PATHS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
 
 
 def test_every_page_is_told_and_there() -> None:
-    there = {re.sub(r"\{[^}]*\}", "*", route.path) for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
+    there = {re.sub(r"\{[^}]*\}", "*", route.path) for router in PAGE_ROUTERS for route in router.routes}  # type: ignore[attr-defined]
     told = {
         re.sub(r"[A-Z]{2,}", "*", each)
         for line in DOC.splitlines()
         if line.startswith("| `/")
         for each in re.findall(r"`(/[^`]*)`", line.split("|")[1])
     }
-    pages = {path for path in there if not path.startswith(_OF_SCRIPTS)}
+    pages = {path for path in there if not path.startswith(_SCRIPT_PATHS)}
     assert told | {"/sign-in"} == pages
     assert "`/sign-in`" in DOC
 
@@ -41,4 +41,4 @@ def test_the_python_block_runs() -> None:
 def test_what_it_names_exists() -> None:
     assert f"python -m {seeded_store.__name__} " in DOC
     for name in re.findall(r"\]\(([^)#]+)\)", DOC):
-        assert (ROOT / "docs" / name).exists(), name
+        assert (ROOT / "docs" / "how-to" / name).exists(), name
