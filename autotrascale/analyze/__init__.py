@@ -1,4 +1,5 @@
-"""What events mean: facts of batches, which stage ran which operator, metrics, snapshots, does a trial keep up.
+"""The meaning of events: facts of batches, operators of stages, metrics, snapshots, stability of a trial.
 
-The same for a job that runs now (`live`) and for archives of any size (`archive`; its `pipeline` has it on one screen).
+`live` follows a running job. `archive` reads whole logs, in this process or on PySpark. `critical` finds critical
+paths.
 """

@@ -1,7 +1,7 @@
-"""What size of executors an application was started with, and what Spark's words for a lost one mean.
+"""Sizes of executors from an application's settings, and reasons from Spark's messages about lost executors.
 
-Spark's own rules: memory without a unit is in MB, and beside the heap there is what is set, else a tenth of the heap
-and 384 MB at least; off-heap memory and a bound for Python workers are added to that.
+Spark's rules: memory without a unit is in MB. The memory beside the heap is set explicitly, or is a tenth of the heap
+and at least 384 MB. Off-heap memory and the limit of Python workers are added to it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MB = {"b": 2.0**-20, "k": 2.0**-10, "m": 1.0, "g": 2.0**10, "t": 2.0**20, "p": 
 _USUAL_HEAP, _LEAST_BESIDE, _SHARE_BESIDE = 1024, 384, 0.1
 _LONGEST = 300
 
-# In the order in which they are asked: a heap that is full ends with code 52 where nothing else says so.
+# The first match counts: an executor with a full heap often leaves nothing but exit code 52.
 _REASONS: tuple[tuple[LossReason, re.Pattern[str]], ...] = (
     ("heap", re.compile(r"OutOfMemory|(exit(ed with)?( exit)?|with) code:? 52\b|status:? 52\b", re.IGNORECASE)),
     (
@@ -49,21 +49,23 @@ _REASONS: tuple[tuple[LossReason, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True)
 class ExecutorConf:
-    """An application's settings, as far as they say what an executor is."""
+    """The settings that decide about the size of an executor."""
 
-    said: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "said", {name: self.said[name][:_LONGEST] for name in _KEPT if name in self.said})
+        object.__setattr__(
+            self, "settings", {name: self.settings[name][:_LONGEST] for name in _KEPT if name in self.settings}
+        )
 
     @property
     def local(self) -> bool:
         """Tasks run in the driver."""
-        master = self.said.get("spark.master", "")
+        master = self.settings.get("spark.master", "")
         return master.startswith("local") and not master.startswith("local-cluster")
 
     def sizes(self, cores: int, executors: int) -> ExecutorSizes | None:
-        """None where no executor was ever there."""
+        """Return the sizes of `executors` with `cores` each; None where no executor was ever registered."""
         if cores < 1 or executors < 1:
             return None
         heap = self._mb(DRIVER_HEAP if self.local else HEAP) or _USUAL_HEAP
@@ -78,34 +80,34 @@ class ExecutorConf:
 
     @property
     def apart_mb(self) -> int:
-        """Of what is beside the heap, what has settings of its own."""
+        """Memory beside the heap that has settings of its own."""
         off_heap = self._mb("spark.memory.offHeap.size", usual="b") or 0
-        if self.said.get("spark.memory.offHeap.enabled", "").lower() != "true":
+        if self.settings.get("spark.memory.offHeap.enabled", "").lower() != "true":
             off_heap = 0
         return off_heap + (self._mb("spark.executor.pyspark.memory") or 0)
 
     def _share(self) -> float:
         try:
-            share = float(self.said.get("spark.executor.memoryOverheadFactor", _SHARE_BESIDE))
+            share = float(self.settings.get("spark.executor.memoryOverheadFactor", _SHARE_BESIDE))
         except ValueError:
             return _SHARE_BESIDE
         return share if 0 <= share <= 10 else _SHARE_BESIDE
 
     def _mb(self, name: str, usual: str = "m") -> int | None:
-        return parse_megabytes(self.said.get(name, ""), usual)
+        return parse_megabytes(self.settings.get(name, ""), usual)
 
 
 def parse_megabytes(text: str, usual: str = "m") -> int | None:
-    """As Spark reads it; None of what is no size.
+    """Return a size in MB as Spark reads it; None for a text that is no size.
 
-    >>> megabytes("2g"), megabytes("512"), megabytes("much")
+    >>> parse_megabytes("2g"), parse_megabytes("512"), parse_megabytes("much")
     (2048, 512, None)
     """
     found = _SIZE.fullmatch(text.strip())
     return int(int(found[1]) * _MB[(found[2] or usual).lower()]) if found else None
 
 
-def explain_loss(executor: str, said: str) -> LostExecutor:
-    """What is known of why it went. A worker that was lost takes its executors with it, and nobody knows why."""
-    why: LossReason = next((why for why, pattern in _REASONS if pattern.search(said)), "unknown")
-    return LostExecutor(executor, why, " ".join(said.split())[:_LONGEST])
+def explain_loss(executor: str, message: str) -> LostExecutor:
+    """Return the reason for a lost executor from Spark's message. The reason of a lost worker is unknown."""
+    reason: LossReason = next((reason for reason, pattern in _REASONS if pattern.search(message)), "unknown")
+    return LostExecutor(executor, reason, " ".join(message.split())[:_LONGEST])

@@ -1,17 +1,18 @@
-"""What the executors of one application used, window by window: the same pure function for a job that runs and for its
-archive. `ExecutorUse` gathers facts from events as they come, `window` measures those of a span of time.
+"""Usage of an application's executors, window by window. The same functions measure a running job and its archive.
+
+`ExecutorUsage` collects facts from events as they come. `measure_executor_window` measures the facts of a time span.
 
     symbol     meaning                                                                            unit
-    R, J       resident memory of a JVM; of it what is no heap (metaspace, code, direct buffers)   bytes
-    touched    min(R − J, heap): pages of the heap that the JVM ever used                          MB
+    R, J       resident memory of a JVM; of it memory that is no heap (metaspace, code, buffers)  bytes
+    touched    min(R − J, heap): pages of the heap that the JVM ever used                         MB
     n_b, n_e   collections of a JVM since it began, before the window and at its end
     N_i, q_i   records that batch i took, and that its sources held back when it was planned
-    behind     N_i + q_i: what waited when it was planned, of all queries together
+    behind     N_i + q_i: records that waited when it was planned, of all queries together
 
-Spark tells peaks of memory with each task that ends and each stage that completes, zero where it did not look in
-between. `heap_touched_mb` stands for the paper's heap-committed. differs: Spark does not tell what is committed. What
-is committed and was never touched nobody needed; what the JVM holds beside its heap and does not own up to (stacks, its
-collector's own tables) is counted as heap, which errs on the side of keeping it.
+Spark writes peaks of memory with each task that ends and each stage that completes, zero where it did not sample in
+between. `heap_touched_mb` stands for the paper's heap-committed. differs: Spark does not report committed memory.
+Committed memory that was never touched is not needed. Memory of the JVM outside the heap that it does not report
+(stacks, tables of the collector) counts as heap, which errs towards a larger heap.
 """
 
 from __future__ import annotations
@@ -27,22 +28,23 @@ from msgspec import Struct
 
 from autotrascale.analyze.executor_conf import ExecutorConf, explain_loss
 from autotrascale.analyze.progress_records import read_report, read_states
+from autotrascale.analyze.sums import none_if_unknown
 from autotrascale.domain.executor_window import ExecutorWindow, LostExecutor
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.events import UNKNOWN, ExecutorMemory
+from autotrascale.monitor.eventlog.events import ExecutorMemory
 
 MB = 2**20
 DRIVER = "driver"
 _LONGEST = 60  # times the length of a window, after which one without a batch is over all the same
-_ALIKE = 0.1  # of its size: the JVM, and what it has just started
+_ALIKE = 0.1  # relative difference between the JVM and a process that it just started
 _MOST_KEPT = 10_000
-_MOST_FACTS = 1_000_000  # of one window, whatever a log says: those beyond are not counted
+_MOST_FACTS = 1_000_000  # of one window: more facts are not counted
 _NO_HEAP = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskUse:
-    """A task that ended, whether it did its work or not."""
+    """A task that ended, successful or not. `spilled` and `execution` are bytes."""
 
     at_ms: int
     executor: str
@@ -57,6 +59,8 @@ class TaskUse:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
+    """The peaks of one executor's memory at a moment."""
+
     at_ms: int
     executor: str
     memory: ExecutorMemory
@@ -64,6 +68,8 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class BatchUse:
+    """A committed batch: its time, its records, the records held back and the bytes of state."""
+
     at_ms: int  # when it was done
     began_ms: int
     run: str
@@ -75,7 +81,7 @@ class BatchUse:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorCount:
-    """So many executors were there from this moment on, each with so many cores. `gone`: the one that just went."""
+    """The number of executors from this moment on, and the most cores of one. `gone` is the executor that just went."""
 
     at_ms: int
     executors: int
@@ -85,8 +91,10 @@ class ExecutorCount:
 
 @dataclass(frozen=True, slots=True)
 class QueuedUse:
-    """How long threads of the executors have stood in line for a core until this moment, all together: said by whoever
-    looks at their machines (`monitor/host.py`), since Spark does not."""
+    """The time for which threads of the executors have waited for a core until this moment, all together.
+
+    Spark does not report this time. A reader of the hosts' counters does (`monitor/host_counters.py`).
+    """
 
     at_ms: int
     seconds: float
@@ -97,7 +105,7 @@ _Kind = TypeVar("_Kind", QueuedUse, TaskUse, MemoryUse, BatchUse, ExecutorCount)
 
 
 class ExecutorUsage:
-    """Of one application. It keeps the facts of the window that is open, and lets go of them with it."""
+    """The executors of one application. Facts are kept for the open window, and dropped with it."""
 
     def __init__(self) -> None:
         self.application = ""
@@ -109,6 +117,7 @@ class ExecutorUsage:
         self._now = 0
 
     def take(self, event: Struct) -> None:
+        """Add the facts of an event."""
         match event:
             case events.FullTaskEnd():
                 self._task(event)
@@ -127,12 +136,16 @@ class ExecutorUsage:
                 self.conf = ExecutorConf(event.properties)
 
     def take_queued(self, use: QueuedUse) -> None:
+        """Add a reading of the hosts' run queues."""
         self._add(use)
 
     def windows(self, seconds: float, *, ended: bool = False) -> Iterator[ExecutorWindow]:
-        """Those that are over, one after the other, from the first batch or task on; each is told once. Where a batch
-        lasts longer, a window is as long as it: one without a batch would say nothing of what waits. `ended`: no more
-        facts come, and a last window that is nearly whole is one."""
+        """Yield the windows that are over, each once, from the first batch or task on.
+
+        `seconds` is the length of a window. A window is longer where a batch is longer, because a window without a
+        batch says nothing about waiting records. `ended` declares the end of the facts: a last window counts if it is
+        nearly whole.
+        """
         if self._begin is None:
             self._begin = next((fact.at_ms for fact in self.facts if isinstance(fact, TaskUse | BatchUse)), None)
         while self._begin is not None:
@@ -151,7 +164,7 @@ class ExecutorUsage:
                 yield found
 
     def _let_go(self, end_ms: int) -> None:
-        """All but the last of each kind, of each executor's memory and of each query's batches."""
+        """Drop the facts before `end_ms`, but for the last fact of each kind, executor and query run."""
         last: dict[object, Use] = {}
         for fact in (*self._before, *(fact for fact in self.facts if fact.at_ms < end_ms)):
             if not isinstance(fact, TaskUse):
@@ -177,12 +190,12 @@ class ExecutorUsage:
             TaskUse(
                 self._now,
                 executor,
-                _known(did.run_ms),
-                _known(did.gc_ms),
-                _known(did.shuffled.wait_ms),
-                _known(did.cpu_ns),
-                _known(did.spilled_memory),
-                _known(max(did.execution, did.on_heap)),
+                none_if_unknown(did.run_ms),
+                none_if_unknown(did.gc_ms),
+                none_if_unknown(did.shuffled.wait_ms),
+                none_if_unknown(did.cpu_ns),
+                none_if_unknown(did.spilled_memory),
+                none_if_unknown(max(did.execution, did.on_heap)),
                 failed,
             )
         )
@@ -190,24 +203,24 @@ class ExecutorUsage:
             self._memory(executor, event.memory)
 
     def _memory(self, executor: str, memory: ExecutorMemory) -> None:
-        """Spark writes zeros where it did not look. A driver has executors' work only where there are none."""
+        """Add memory peaks. Zeros mean that Spark did not sample. A driver runs tasks only in local mode."""
         if memory.heap and (executor != DRIVER or self.conf.local):
             self._add(MemoryUse(self._now, executor, memory))
 
     def _batch(self, progress: events.ProgressRecord) -> None:
-        said = read_report(progress)
-        if said.seconds is None or not said.executed:
+        batch = read_report(progress)
+        if batch.seconds is None or not batch.executed:
             return
         sizes = [state.bytes for state in read_states(progress)]
-        self._now = max(self._now, said.started_ms + round(said.seconds * 1000))
+        self._now = max(self._now, batch.started_ms + round(batch.seconds * 1000))
         self._add(
             BatchUse(
                 self._now,
-                said.started_ms,
-                said.run,
-                said.seconds,
-                said.input_records,
-                said.behind,
+                batch.started_ms,
+                batch.run,
+                batch.seconds,
+                batch.input_records,
+                batch.behind,
                 sum(size or 0 for size in sizes) if sizes and None not in sizes else None,
             )
         )
@@ -228,7 +241,10 @@ class ExecutorUsage:
 def measure_executor_window(
     application: str, facts: Sequence[Use], conf: ExecutorConf, begin_ms: float, end_ms: float
 ) -> ExecutorWindow | None:
-    """The facts of [begin, end), and from those before only how things stood. None where there were no executors."""
+    """Return the window [begin_ms, end_ms) of the facts; None where there were no executors, or no work.
+
+    Facts before the window give the state at its begin.
+    """
     before = [fact for fact in facts if fact.at_ms < begin_ms]
     inside = [fact for fact in facts if begin_ms <= fact.at_ms < end_ms]
     present = [fact for fact in before if isinstance(fact, ExecutorCount)][-1:] + _of(inside, ExecutorCount)
@@ -265,7 +281,7 @@ def measure_executor_window(
 
 
 def _queued(before: Sequence[QueuedUse], inside: Sequence[QueuedUse]) -> float | None:
-    """Threads that ended took their count with them, so that it may fall."""
+    """Return the seconds that threads waited for a core. Threads that ended take their count with them."""
     both = [*before[-1:], *inside]
     return sum(max(0.0, b.seconds - a.seconds) for a, b in pairwise(both)) if len(both) > 1 else None
 
@@ -291,8 +307,11 @@ def _memory(before: Sequence[MemoryUse], inside: Sequence[MemoryUse], heap_mb: i
 
 
 def _others(memory: ExecutorMemory) -> int:
-    """Processes that are neither. To look at its processes an executor starts one, and is there twice for a moment: as
-    large as its JVM, of whose pages it has none of its own."""
+    """Return the memory of processes that are neither JVM nor Python.
+
+    An executor starts a process to look at its processes. For a moment this process appears as large as the JVM,
+    although it shares the JVM's pages.
+    """
     return max(0, memory.other - memory.jvm) if abs(memory.other - memory.jvm) <= _ALIKE * memory.jvm else memory.other
 
 
@@ -304,7 +323,7 @@ def _least_by_executor(inside: Iterable[MemoryUse]) -> list[int]:
 
 
 def _collections(before: Iterable[MemoryUse], inside: Iterable[MemoryUse], kind: str) -> int:
-    """Σ n_e − n_b over the JVMs; of one that nobody saw before, from what was seen first."""
+    """Return Σ n_e − n_b over the JVMs. The first count of a new JVM stands for its n_b."""
     begun = {fact.executor: int(getattr(fact.memory, kind)) for fact in before}
     ended: dict[str, int] = defaultdict(int)
     for fact in inside:
@@ -322,7 +341,7 @@ def _by_run(batches: Iterable[BatchUse]) -> Mapping[str, list[BatchUse]]:
 
 
 def _rate(before: Iterable[BatchUse], batches: Iterable[BatchUse]) -> float | None:
-    """Of all queries that say enough, from the last batch before the window on; None where none does."""
+    """Return the records/s of all queries with enough batches, from the last batch before the window on."""
     last_of, rates = {batch.run: batch for batch in before}, []
     for run, inside in _by_run(batches).items():
         mine = [last_of[run], *inside] if run in last_of else inside
@@ -340,21 +359,17 @@ def _behind(batches: Sequence[BatchUse]) -> tuple[float, ...]:
     for batch in sorted(batches, key=lambda each: each.began_ms):
         waits[batch.run] = batch.records + (batch.held_back or 0)
         found.append(sum(waits.values()))
-    return tuple(found[len(waits) - 1 :])  # from when on all queries have said theirs
+    return tuple(found[len(waits) - 1 :])  # from the moment when all queries have reported
 
 
 def _state_mb(batches: Iterable[BatchUse]) -> float | None:
-    said = [[batch.state for batch in mine if batch.state is not None] for mine in _by_run(batches).values()]
-    sizes = [max(mine) for mine in said if mine]
+    reported = [[batch.state for batch in own if batch.state is not None] for own in _by_run(batches).values()]
+    sizes = [max(own) for own in reported if own]
     return sum(sizes) / MB if sizes else None
 
 
 def _of(facts: Iterable[Use], kind: type[_Kind]) -> list[_Kind]:
     return [fact for fact in facts if isinstance(fact, kind)]
-
-
-def _known(number: int) -> int | None:
-    return None if number == UNKNOWN else number
 
 
 def _seconds(milliseconds: Sequence[int | None]) -> float | None:

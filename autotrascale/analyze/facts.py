@@ -35,7 +35,7 @@ class TaskTimes(Struct, frozen=True, gc=False):
 
 
 class TaskFact(Struct, frozen=True, gc=False):
-    """One successful task, or the sums of several tasks of one instance.
+    """A successful task, or the sums of several tasks of one instance.
 
     `read` counts records from a source or a shuffle, `sent` records to the next shuffle, `written` records to a file.
     `task_facts` has the formulas.
@@ -59,7 +59,7 @@ class TaskFact(Struct, frozen=True, gc=False):
 
 
 class StageFact(Struct, frozen=True, gc=False):
-    """One stage of one batch.
+    """A stage of one batch.
 
     `entry`: the stage takes in the operator's input. `exit`: the stage gives the operator's output. A stage behind a
     shuffle inside the operator is no entry, and a stage before such a shuffle is no exit. `upstream` names the
@@ -91,7 +91,7 @@ class MarkFact(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StateFact:
-    """One stateful operator of the plan: keys, memory, time to commit."""
+    """A stateful operator of the plan: keys, memory, time to commit."""
 
     keys: int | None
     bytes: int | None
@@ -100,7 +100,7 @@ class StateFact:
 
 @dataclass(frozen=True, slots=True)
 class BatchFact:
-    """One committed micro-batch, or one query that is no stream: its progress record, its stages and its tasks."""
+    """A committed micro-batch, or a query that is no stream: its progress record, its stages and its tasks."""
 
     batch: int
     run: str

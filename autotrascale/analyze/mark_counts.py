@@ -1,10 +1,10 @@
-"""What operators gave in a batch, as the filters that mark them counted it (`monitor/marks.py` has their form).
+"""Records that operators gave in a batch, from the filters that mark them (`monitor/marks.py` has their form).
 
-A plan says the number of each filter's counter. A stage that ends says what its counters have come to: what tasks that
-did their work let through, whatever was tried before. One that says nothing of a counter let nothing through.
+A plan holds the number of each filter's counter. A stage that completes reports the values of its counters over all
+successful tasks. A counter that a stage does not report let no record through.
 
-A name may stand in a plan several times: where two branches read the same operator, Spark works it out for each. The
-same records came to every one of them, so the most that one counted is what the operator gave.
+A name may stand several times in a plan: where two branches read the same operator, Spark computes it for each. Each
+copy gets the same records, so the greatest count is the operator's output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST = 1 << 48
 
 
 def find_counters(plan: Node) -> dict[int, str]:
-    """Of a plan as Spark tells it: the number of each counter → the mark that it counts for."""
+    """Return the mark that each counter counts for, by the counter's number."""
     found: dict[int, str] = {}
     todo = [plan]
     while todo:
@@ -31,7 +31,7 @@ def find_counters(plan: Node) -> dict[int, str]:
 
 
 def read_passed_rows(accumulables: Iterable[Accumulable]) -> Iterator[tuple[int, int]]:
-    """Of a stage: the number of each counter of rows, and what it has come to."""
+    """Yield the number and the value of each counter of rows of a stage."""
     for each in accumulables:
         value = bytes(each.value).strip(b'"')
         if each.number is not None and each.name == PASSED and value.isdigit() and len(value) < 16:
@@ -39,7 +39,7 @@ def read_passed_rows(accumulables: Iterable[Accumulable]) -> Iterator[tuple[int,
 
 
 def count_marks(names: Mapping[int, str], counts: Mapping[int, int]) -> dict[str, MarkFact]:
-    """By mark, from the counters of a batch's plans and what its stages said of them."""
+    """Return the count of each mark, from the counters of a batch's plans (`names`) and their values (`counts`)."""
     found: dict[str, int] = {}
     for number, name in names.items():
         found[name] = max(counts.get(number, 0), found.get(name, 0))

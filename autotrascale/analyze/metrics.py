@@ -2,14 +2,15 @@
 
     symbol    meaning                                                              unit
     b         batch time, trigger to commit                                        s
-    h         overhead: the share of batch time in which no stage ran
-    T_i       time in which stages of operator i ran: ΣT_i = (1 − h) · Σb               s
-    λ_src     rate of a source, as it was seen                                     records/s
-    x         a record's latency = commit of its batch − its arrival               s
+    h         overhead: share of batch time in which no stage ran
+    T_i       time in which stages of operator i ran: ΣT_i = (1 − h) · Σb          s
+    λ_src     observed rate of a source                                            records/s
+    x         latency of a record = commit of its batch − its arrival              s
 
-What one operator did is in `operators`, what waits and how unevenly in `queues`.
+The work of one operator is in `operator_metrics`, queues and variability are in `queues`.
 
-Within a batch, arrivals are taken to be even between the first and the last one; the mean of x is exact all the same.
+Within a batch, arrivals are taken to be even between the first and the last arrival. The mean of x is exact all the
+same.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology
 
 Floats = NDArray[np.float64]
-_CLOCK = 0.001  # seconds: Spark tells the time in milliseconds
+_CLOCK = 0.001  # seconds: the resolution of Spark's clock
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True)
 class WindowFacts:
-    """What a snapshot has no room for: the cost of the window and where its batches spent their time."""
+    """Facts of a window outside its snapshot: its cost, and the distribution of batch time over phases."""
 
     batches: int
     seconds: float
@@ -52,6 +53,7 @@ class WindowFacts:
 
 
 def measure_window(batches: Sequence[BatchFact]) -> WindowFacts:
+    """Return the facts of the window of these consecutive batches."""
     tasks = [task for batch in batches for task in batch.tasks]
     slot, gc = sum_or_none(task.slot_ms for task in tasks), sum_or_none(task.gc_ms for task in tasks)
     return WindowFacts(
@@ -78,8 +80,17 @@ def take_snapshot(
     marked: bool = True,
     growth: float | None = None,
 ) -> Snapshot:
-    """The window of these consecutive batches. Parallelism is what was seen to run, not what was asked for. `marked`
-    says that marks count the records; else the tasks do. `growth`: of batches, where more is known of it than these."""
+    """Return the snapshot of consecutive batches. Its parallelism is the observed one.
+
+    Args:
+        job: name of the job.
+        topology: operators of the job.
+        p_max: bound for the parallelism of each operator.
+        source_rates: records/s of each source.
+        batches: the batches, oldest first.
+        marked: marks count the records; otherwise the tasks do.
+        growth: factor between consecutive batch times, where more is known than these batches show.
+    """
     return Snapshot(
         job=job,
         window_seconds=max(_CLOCK, measure_window_seconds(batches)),
@@ -97,22 +108,25 @@ def take_snapshot(
 
 
 def is_stream(batches: Sequence[BatchFact]) -> bool:
-    """Batches of which progress was reported: a query that is no stream has neither a backlog nor arrivals."""
+    """Tell whether each batch has a progress record. A query that is no stream has no backlog and no arrivals."""
     return all(batch.input_records is not None for batch in batches)
 
 
 def measure_window_seconds(batches: Sequence[BatchFact]) -> float:
+    """Return the time from the first trigger to the last commit in seconds."""
     return (batches[-1].committed_ms - batches[0].started_ms) / 1000
 
 
 def mean_batch_seconds(batches: Sequence[BatchFact]) -> float | None:
-    """Mean b. Triggers that found nothing to do are no batches, so it is zero only where nothing was timed."""
+    """Return mean b. Triggers without work are no batches, so a zero means that nothing was timed: None."""
     return sum(batch.seconds for batch in batches) / len(batches) or None if batches else None
 
 
 def measure_overhead_share(batches: Sequence[BatchFact]) -> float | None:
-    """h: planning, logs, commits and the gaps between stages, as a share of batch time. It is this window's share: the
-    same fixed seconds weigh more in shorter batches."""
+    """Return h: planning, logs, commits and gaps between stages, as a share of batch time.
+
+    It is the share of this window. The same fixed seconds have a larger share in shorter batches.
+    """
     total = sum(batch.seconds for batch in batches)
     if not total or not any(batch.stages for batch in batches):
         return None
@@ -121,11 +135,13 @@ def measure_overhead_share(batches: Sequence[BatchFact]) -> float | None:
 
 
 def measure_stage_seconds(batches: Sequence[BatchFact]) -> dict[str, float]:
-    """T_i, by operator. An instant in which stages of several ran is shared evenly among these. Who is not named did
-    not run for as long as a clock tells."""
+    """Return T_i by operator. Operators that share an instant share its time evenly.
+
+    An operator that ran for less than the resolution of the clock is left out.
+    """
     lasted: dict[str, list[float]] = defaultdict(list)
     for batch in batches:
-        # Stages that end after the batch: the clocks of two events. The batch is no longer than it says.
+        # Stages may end after the batch, by the clocks of two events. The batch time bounds them.
         fits = min(1.0, batch.seconds / covered) if (covered := _covered(batch.stages)) else 0.0
         for milliseconds, running in _stretches(batch.stages):
             for name in running:
@@ -135,14 +151,16 @@ def measure_stage_seconds(batches: Sequence[BatchFact]) -> dict[str, float]:
 
 
 def find_slots(batches: Sequence[BatchFact]) -> int | None:
-    """Tasks that could run at once, where it was as many in all batches."""
-    told = {batch.slots for batch in batches}
-    return told.pop() if len(told) == 1 else None
+    """Return the tasks that could run at once, None unless the number was the same in all batches."""
+    slots = {batch.slots for batch in batches}
+    return slots.pop() if len(slots) == 1 else None
 
 
 def measure_throughput(batches: Sequence[BatchFact]) -> float | None:
-    """Records committed per second: the slope of the committed sum over time, by least squares. A quotient of the
-    window's totals would err by the difference between its first and its last batch."""
+    """Return records committed per second: the slope of the committed sum over time, by least squares.
+
+    A quotient of the window's totals would err by the difference between its first and its last batch.
+    """
     records = [batch.input_records for batch in batches if batch.input_records is not None]
     if not batches or len(records) < len(batches):
         return None
@@ -157,8 +175,11 @@ def measure_throughput(batches: Sequence[BatchFact]) -> float | None:
 def measure_source_rates(
     topology: Topology, batches: Sequence[BatchFact], *, marked: bool = True
 ) -> dict[str, float] | None:
-    """λ_src of each source, as it was seen: by the arrival times of its mark, else by the input rate that Spark
-    reports, shared as the records are, else by what it took in. None where none of these was written."""
+    """Return λ_src of each source, None where it is unknown.
+
+    The rate is taken from the arrival times of the source's mark. Without them, it is Spark's input rate, divided in
+    proportion to the records. Without Spark's rate, it is the records over the window's length.
+    """
     arrivals = {source: _arrival_rate(source, batches) for source in topology.sources}
     if all(arrivals.values()):
         return {source: rate for source, rate in arrivals.items() if rate is not None}
@@ -176,7 +197,7 @@ def measure_source_rates(
 
 
 def find_parallelism(topology: Topology, batches: Iterable[BatchFact]) -> dict[str, int]:
-    """The instances that ran, by operator: one of which no stage was seen is left out."""
+    """Return the observed instances by operator. An operator without a stage is left out."""
     seen: dict[str, int] = {}
     for stage in (stage for batch in batches for stage in batch.stages):
         seen[stage.operator] = max(stage.tasks, seen.get(stage.operator, 0))
@@ -184,7 +205,7 @@ def find_parallelism(topology: Topology, batches: Iterable[BatchFact]) -> dict[s
 
 
 def measure_latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
-    """Of all records of all sources in the window, x = commit − arrival."""
+    """Return the latency x of all records of all sources in the window."""
     spread: list[tuple[float, float, int]] = []
     means = []
     for batch in batches:
@@ -198,8 +219,10 @@ def measure_latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency
 
 
 def mix_latencies(spread: Sequence[tuple[float, float, int]], mean: float | None = None) -> Latency:
-    """Of records that lie evenly between a least and a most latency, so many of each; `mean` where it is known better
-    than that."""
+    """Return the latency of groups of records, each spread evenly between a least and a greatest latency.
+
+    `spread` holds least and greatest latency in seconds and the number of records. `mean` replaces the computed mean.
+    """
     if not spread:
         return Latency()
     low, high, weights = np.array(sorted(spread)).T
@@ -236,7 +259,7 @@ def _operators(
 
 
 def _arrival_rate(source: str, batches: Sequence[BatchFact]) -> float | None:
-    """Records from the first arrival to the last one."""
+    """Return the records over the time from the first arrival to the last; None without arrival times."""
     marks = [batch.marks[source] for batch in batches if source in batch.marks]
     seen = [mark for mark in marks if mark.first is not None and mark.last is not None]
     span = (seen[-1].last or 0.0) - (seen[0].first or 0.0) if seen else 0.0
@@ -244,8 +267,10 @@ def _arrival_rate(source: str, batches: Sequence[BatchFact]) -> float | None:
 
 
 def measure_offered_rate(batches: Sequence[BatchFact]) -> float | None:
-    """Records per second of input time: what Spark's own input rate says, and for an empty batch, which has none, the
-    time since the trigger before."""
+    """Return the records per second of input time, None where it is unknown.
+
+    Spark reports no rate for an empty batch: it covers the time since the trigger before.
+    """
     records, seconds = 0, 0.0
     for before, batch in pairwise([None, *batches]):
         if batch is None or batch.input_records is None:
@@ -258,12 +283,12 @@ def measure_offered_rate(batches: Sequence[BatchFact]) -> float | None:
 
 
 def _covered(stages: Iterable[StageFact]) -> float:
-    """Seconds in which at least one stage ran."""
+    """Return the seconds in which at least one stage ran."""
     return sum(milliseconds for milliseconds, _ in _stretches(stages)) / 1000
 
 
 def _stretches(stages: Iterable[StageFact]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The milliseconds in which stages ran, one after another, each with the operators whose stages they were."""
+    """Yield consecutive stretches of time in milliseconds, each with the operators whose stages ran in it."""
     timed = [stage for stage in stages if stage.completed_ms > stage.submitted_ms]
     begins = [(stage.submitted_ms, 1, stage.operator) for stage in timed]
     ends = [(stage.completed_ms, -1, stage.operator) for stage in timed]
@@ -284,9 +309,11 @@ def _mean_phases(batches: Sequence[BatchFact]) -> dict[str, float]:
 
 
 def _quantile(q: float, low: Floats, high: Floats, weights: Floats) -> float:
-    """Of a mixture of even spreads over [low, high]. Its distribution function is linear between their ends, so the
-    quantile lies on one straight piece."""
-    high = np.maximum(high, low + _CLOCK)  # what arrived in one instant is spread over the clock's own step
+    """Return the quantile q of a mixture of even spreads over [low, high].
+
+    The distribution function is linear between the ends of the spreads, so the quantile lies on one straight piece.
+    """
+    high = np.maximum(high, low + _CLOCK)  # arrivals of one instant are spread over the clock's resolution
     edges = np.unique(np.concatenate([low, high]))
     shares = np.clip((edges[:, None] - low) / (high - low), 0, 1)
     below = (weights * shares).sum(axis=1) / weights.sum()

@@ -1,6 +1,6 @@
-"""What the nodes of a plan do, in words that a person recognises, and which nodes one stage ran.
+"""Names of operators from the nodes of a plan, and the nodes that one stage ran.
 
-    node as Spark tells it                                              words
+    node in Spark's words                                               name
     MicroBatchScan[…] class …KafkaSourceProvider$KafkaScan              read kafka
     HashAggregate(keys=[window#22-T1000ms, word#2], functions=[count])  count by window, word
     StreamingSymmetricHashJoin [word#2], [word#67], Inner, …            join by word
@@ -9,9 +9,9 @@
 
 Numbers, paths and places of checkpoints are left out: they differ from batch to batch and from run to run.
 
-A plan is parted at its exchanges; a stage runs one part. By number, where the stage says which shuffle it writes and
-the plan has it. Else by what lies below: adaptive execution numbers anew, and then a part fits that reads as many
-others and has the nodes that the stage names. Where several fit, it is not known which.
+A plan is cut into parts at its exchanges, and a stage runs one part. Where the stage names the shuffle that it writes,
+the part is found by the number of this shuffle. Adaptive execution renumbers shuffles. Then a part fits that reads as
+many other parts, and has the nodes that the stage names. Where several parts fit, the part is unknown.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from autotrascale.monitor.marks import extract_counting_mark, extract_naming_mar
 
 _MARK = "CollectMetrics"
 _LONGEST = 60  # characters of one name
-_KEYS = 3  # that are named, and as many functions
-_MOST_PARTS = 200  # of a plan, or stages of a job: beyond these nobody asks what fits what
+_KEYS = 3  # keys in a name, and functions
+_MOST_PARTS = 200  # of a plan, or stages of a job: larger plans are not matched
 _COLUMN = re.compile(r"([\w.]+)#\d+L?(?:-T\d+ms)?")
 _CALL = re.compile(r"(?:^|[\s\[(,])(\w+)\(")
 _CLASS = re.compile(r"class ([\w.$]+)")
@@ -42,12 +42,14 @@ _COMMAND = re.compile(r"Command \S+, \w+, (\w+)")
 
 
 def shorten_plan(plan: Node) -> None:
-    """Each node with its words alone; marks and the numbers of shuffles stay. Done twice it is as done once: Spark says
-    a node's name in its text, and no words do."""
+    """Replace the text of each node by its name; marks and the numbers of shuffles stay.
+
+    A second call changes nothing: Spark repeats a node's name in its text, and a name does not.
+    """
     todo = [plan]
     while todo:
         node = todo.pop()
-        node.metrics = []  # their numbers go on from batch to batch
+        node.metrics = []  # their numbers differ from batch to batch
         if node.nodeName == _MARK:
             node.simpleString = node.simpleString.partition(",")[0]
         elif node.nodeName == "Exchange":
@@ -61,32 +63,38 @@ def shorten_plan(plan: Node) -> None:
 
 
 def find_marked_name(part: Sequence[Node]) -> str:
-    """What naming marks call a part of a plan; empty without any. The times of several in one stage cannot be told
-    apart: it has all their names, in the order of the data."""
+    """Return the name that naming marks give to a part of a plan; empty without marks.
+
+    The times of several marks in one stage cannot be separated. So the stage has all their names, in the order of the
+    data.
+    """
     names = [name for node in reversed(part) for name in find_naming_names(node.simpleString)]
     return _short(" + ".join(dict.fromkeys(names)))
 
 
 def describe_node(name: str, text: str) -> str:
-    """`words("HashAggregate", "HashAggregate(keys=[word#2], functions=[count(1)])")` is `count by word`."""
-    for pattern, say in _SAYINGS:
+    """Return the name of a node.
+
+    `describe_node("HashAggregate", "HashAggregate(keys=[word#2], functions=[count(1)])")` is `count by word`.
+    """
+    for pattern, name_node in _NAMERS:
         if pattern.search(name):
-            return _short(say(name, text))
+            return _short(name_node(name, text))
     return _short(_spaced(name.split("(")[0]))
 
 
 @dataclass
 class PlanPart:
-    """Of a plan, between its exchanges: nodes from the end to the beginning. `number` is of the shuffle it writes."""
+    """The nodes of a plan between exchanges, from the end to the beginning. `number` is of the shuffle it writes."""
 
     number: int | None
-    writes: bool  # a shuffle; what does not is the end, or is sent to everybody
+    writes: bool  # a shuffle; otherwise the part is the end of the plan, or is broadcast
     nodes: list[Node] = field(default_factory=list)
-    below: list[int] = field(default_factory=list)  # parts whose shuffles it reads
+    below: list[int] = field(default_factory=list)  # numbers of the parts whose shuffles it reads
 
 
 def find_part(stage: Stage, stages: Mapping[int, Stage], plan: Node) -> list[Node]:
-    """The nodes of the part that the stage ran; none where that is in doubt."""
+    """Return the nodes of the part that the stage ran; empty where the part is in doubt."""
     parts = _parts(plan)
     number, _ = find_shuffles(stage)
     for part in parts:
@@ -108,7 +116,7 @@ def find_part(stage: Stage, stages: Mapping[int, Stage], plan: Node) -> list[Nod
 
 
 def nodes_by_name(plan: Node) -> dict[str, Node]:
-    """The first of each name, from the end of the plan."""
+    """Return the first node of each name, from the end of the plan."""
     found: dict[str, Node] = {}
     for node in _walk(plan):
         found.setdefault(node.nodeName, node)
@@ -133,7 +141,7 @@ def _parts(plan: Node) -> list[PlanPart]:
 
 
 def _parents(stages: Mapping[int, Stage]) -> Callable[[int], Sequence[int]]:
-    """Spark numbers what feeds a stage before the stage, so no circle comes of it."""
+    # Spark gives a stage's parents smaller numbers, so a damaged log cannot make a cycle here.
     return lambda number: [parent for parent in stages[number].parents or () if parent < number and parent in stages]
 
 
@@ -145,11 +153,11 @@ def _walk(plan: Node) -> Iterator[Node]:
         todo += reversed(node.children)
 
 
-# --- the sayings ------------------------------------------------------------------------------------------------------
+# --- names of nodes ---------------------------------------------------------------------------------------------------
 
 
 def _scan(_: str, text: str) -> str:
-    """By the class of the source: it is all that a plan says of one."""
+    """Name a source by its class: a plan says nothing else about a source."""
     found = _CLASS.search(text)
     if found is None:
         return "read python" if "Python" in text else "read a stream"
@@ -158,7 +166,7 @@ def _scan(_: str, text: str) -> str:
 
 
 def _file(name: str, _: str) -> str:
-    """`Scan parquet db.table`; where the files lie differs from batch to batch."""
+    # `Scan parquet db.table`: the place of the files differs from batch to batch.
     return f"read {' '.join(name.split('(')[0].split()[1:]) or 'files'}"
 
 
@@ -170,7 +178,7 @@ def _aggregate(_: str, text: str) -> str:
     keys, functions = _bracket(text, "keys=["), _bracket(text, "functions=[")
     names = list(dict.fromkeys(_PREFIX.sub("", name) for name in _calls(functions))) or ["group"]
     partly = "partial " if _PARTIAL.search(text) else ""
-    return f"{partly}{_listed(names)}{_by(_columns(keys))}"
+    return f"{partly}{_list_names(names)}{_by(_columns(keys))}"
 
 
 def _join(_: str, text: str) -> str:
@@ -178,12 +186,11 @@ def _join(_: str, text: str) -> str:
 
 
 def _state(name: str, text: str) -> str:
-    what = "drop duplicates" if "Deduplicate" in name else "keep state" if "State" in name else _spaced(name)
-    return f"{what}{_by(_columns(_bracket(text, '[')))}"
+    action = "drop duplicates" if "Deduplicate" in name else "keep state" if "State" in name else _spaced(name)
+    return f"{action}{_by(_columns(_bracket(text, '[')))}"
 
 
 def _apply(name: str, text: str) -> str:
-    """The user's own function, by its name."""
     _, _, arguments = text.partition(" ")
     calls = _calls(" " + arguments)
     grouped = re.match(r"\[([^\]]*)\], \w+\(", arguments) or re.search(r"\)#\d+L?, \[([^\]]*)\]", arguments)
@@ -211,7 +218,7 @@ def _sort(_: str, text: str) -> str:
     return f"sort{_by(_columns(_bracket(text, '[')))}"
 
 
-_SAYINGS: tuple[tuple[re.Pattern[str], Callable[[str, str], str]], ...] = (
+_NAMERS: tuple[tuple[re.Pattern[str], Callable[[str, str], str]], ...] = (
     (re.compile(r"^(?:MicroBatch|RealTimeStream|Continuous|Batch)Scan"), _scan),
     (re.compile(r"^Scan ExistingRDD|^InMemoryTableScan|^LocalTableScan|^RDDScan"), _rows),
     (re.compile(r"^Scan "), _file),
@@ -227,7 +234,7 @@ _SAYINGS: tuple[tuple[re.Pattern[str], Callable[[str, str], str]], ...] = (
 
 
 def _bracket(text: str, opening: str) -> str:
-    """What stands in the bracket that `opening` ends with, brackets in it and all; empty where there is none."""
+    """Return the text inside the bracket that `opening` ends with, inner brackets included; empty without it."""
     begin = text.find(opening)
     if begin < 0:
         return ""
@@ -241,12 +248,12 @@ def _bracket(text: str, opening: str) -> str:
 
 
 def _columns(text: str) -> list[str]:
-    """What is grouped by an expression has no name of its own: Spark calls it _groupingexpression."""
+    # Spark calls a key that is an expression _groupingexpression.
     return list(dict.fromkeys(name.replace("_groupingexpression", "expression") for name in _COLUMN.findall(text)))
 
 
 def _calls(text: str) -> list[str]:
-    """Functions at the outermost level: `count(1), sum(abs(x))` are count and sum."""
+    """Return the functions at the outermost level: `count(1), sum(abs(x))` gives count and sum."""
     outer, depth = [], 0
     for letter in text:
         depth -= letter == ")"
@@ -256,20 +263,20 @@ def _calls(text: str) -> list[str]:
 
 
 def _by(columns: Sequence[str]) -> str:
-    return f" by {_listed(columns)}" if columns else ""
+    return f" by {_list_names(columns)}" if columns else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _KEYS} more" if len(names) > _KEYS else ""
     return ", ".join(names[:_KEYS]) + more
 
 
 def _spaced(name: str) -> str:
-    """RatePerMicroBatch → rate per micro batch."""
+    """Return RatePerMicroBatch as rate per micro batch."""
     return re.sub(r"[\W_]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)).strip().lower()
 
 
 def _short(text: str) -> str:
-    """Nothing of a line that is not plain text gets into a name."""
+    # A name is a single line of text with a bounded length.
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"

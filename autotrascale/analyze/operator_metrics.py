@@ -1,13 +1,13 @@
-"""One operator's window: the work of its instances, from its tasks and from what marks counted.
+"""One operator in a window: the work of its instances, from its tasks and from the counts of marks.
 
     symbol    meaning                                                              unit
-    R_in      records an operator took in: what the marks upstream counted,        records
-              or a source's own mark
-    R_out     records it gave: what its own mark counted                           records
+    R_in      input records of an operator: the counts of the marks upstream,      records
+              or of a source's own mark
+    R_out     output records: the count of its own mark                            records
 
-Marks say how many records there were, tasks how they spread over the instances: the tasks' own counts are scaled to
-the marks. They differ where Spark combines rows before a shuffle, which depends on the batch and is nobody's rate.
-Without marks the tasks' own counts are all there is. A number that nobody wrote makes unknown what is made of it.
+Marks give the number of records, tasks give their distribution over the instances: the tasks' own counts are scaled to
+the marks. The two differ where Spark combines rows before a shuffle, which depends on the batch. Without marks only the
+tasks' own counts exist. An unknown number makes every result unknown that contains it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autotrascale.domain.topology import Topology
 def measure_operator(
     name: str, topology: Topology, p_max: int, batches: Sequence[BatchFact], *, marked: bool = True
 ) -> OperatorMetrics:
-    """One operator's instances. None of its tasks seen: its parallelism is not known either, so 1 and no numbers."""
+    """Return the work of an operator's instances. Without tasks its parallelism is 1 and its numbers are unknown."""
     declared = topology.operators[name]
     stages = [stage for batch in batches for stage in batch.stages if stage.operator == name]
     mine = {stage.stage: stage for stage in stages}
@@ -43,8 +43,10 @@ def measure_operator(
 
 
 def count_records_in(name: str, topology: Topology, batches: Sequence[BatchFact], marked: bool) -> int | None:
-    """R_in: a source takes in what it gives, any other operator what its upstreams gave. Without marks, what its tasks
-    read."""
+    """Return R_in: a source takes in its own output, another operator the output of its upstreams.
+
+    Without marks, R_in counts the records that the operator's tasks read.
+    """
     if marked:
         feeding = topology.operators[name].upstream or (name,)
         return sum_or_none(_count(upstream, batches) for upstream in feeding)
@@ -55,7 +57,7 @@ def count_records_in(name: str, topology: Topology, batches: Sequence[BatchFact]
 def _instances(
     tasks: Iterable[TaskFact], stages: Mapping[int, StageFact], counted: tuple[int | None, int | None] | None
 ) -> tuple[Work, ...]:
-    """The tasks summed by index, their counts scaled to what marks `counted`."""
+    """Return the tasks summed by index, with their counts scaled to the totals of the marks (`counted`)."""
     by_index: dict[int, list[TaskFact]] = defaultdict(list)
     for task in tasks:
         by_index[task.index].append(task)
@@ -68,7 +70,7 @@ def _instances(
         outs: list[float | None] = [sum_or_none(pair) for pair in zip(gave, wrote, strict=True)]
     else:
         ins = _scaled(took, counted[0])
-        # The last stage writes to the sink and not to a shuffle: what it gives is spread like what it took.
+        # The last stage writes to the sink and not to a shuffle: its output is spread like its input.
         outs = _scaled(took if all(count == 0 for count in gave) else gave, counted[1])
     return tuple(
         Work(
@@ -84,13 +86,13 @@ def _instances(
 
 
 def _count(name: str, batches: Sequence[BatchFact]) -> int | None:
-    """What its own mark counted."""
+    """Return the count of an operator's own mark."""
     marks = (batch.marks.get(name) for batch in batches)
     return sum_or_none(None if mark is None else mark.count for mark in marks)
 
 
 def _scaled(counts: Sequence[int | None], total: int | None) -> list[float | None]:
-    """`counts` made to sum to `total`; counts of nothing share it evenly."""
+    """Return `counts` scaled to the sum `total`; zero counts share it evenly."""
     own = sum_or_none(counts)
     if total is None or own is None:
         return [None] * len(counts)

@@ -1,14 +1,14 @@
-"""What a source that numbers its records (Kafka) says of its partitions, over a window of batches.
+"""Partitions of a source that numbers its records (Kafka), over a window of batches.
 
 | symbol | meaning                                                                   | unit      |
 |--------|---------------------------------------------------------------------------|-----------|
-| n_i    | newest number in a partition when batch i was planned                      |           |
-| e_i    | the number that batch i ended with                                         |           |
+| n_i    | newest offset of a partition when batch i was planned                      |           |
+| e_i    | offset that batch i ended with                                             |           |
 | w      | n_m − e_m, of the last batch m: records that wait                          | records   |
-| λ      | (n_m − n_1) / (t_m − t_1), what arrives in the partition                   | records/s |
+| λ      | (n_m − n_1) / (t_m − t_1), arrivals in the partition                       | records/s |
 
-A partition is read by one task at a time, so there are never fewer tasks than partitions, and whatever reads the
-busiest one has all of its records. What nobody said is left out.
+One task at a time reads a partition. So there are never fewer tasks than partitions, and the reader of the busiest
+partition has all of its records. Unknown values are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autotrascale.domain.partitions import Partition, SourcePartitions
 
 
 def measure_partitions(batches: Sequence[BatchFact]) -> tuple[SourcePartitions, ...]:
-    """Of each source that says it, in the order in which the query has them."""
+    """Return the partitions of each source that reports offsets, in the order of the query's sources."""
     if not batches:
         return ()
     first, last = batches[0], batches[-1]
@@ -32,8 +32,8 @@ def measure_partitions(batches: Sequence[BatchFact]) -> tuple[SourcePartitions, 
 
 def _of(first: BatchFact, last: BatchFact, source: int) -> tuple[Partition, ...]:
     before, newest, ended = (
-        offsets_by_partition(told) or {}
-        for told in (first.newest[source], last.newest[source], last.offsets[source][1])
+        offsets_by_partition(offset) or {}
+        for offset in (first.newest[source], last.newest[source], last.offsets[source][1])
     )
     seconds = (last.started_ms - first.started_ms) / 1000
     return tuple(

@@ -1,34 +1,34 @@
-"""What waits in a micro-batch job, and how unevenly it comes and is served: for policies that decide by queues.
+"""Waiting records of a micro-batch job, and the variability of arrivals and service, for queueing policies.
 
     symbol   meaning                                                                        unit
     b_i      time of batch i, trigger to commit                                             s
     t_i, a_i its trigger; a_i = t_i − t_{i−1}, the input time that it covers                s
-    N_j, d_j records of a source that arrived in the interval j, and how long it was        records, s
+    N_j, d_j records of a source that arrived in the interval j, and its length             records, s
     λ        ΣN_j / Σd_j                                                                    records/s
     r, u     records that a task read, and its useful time                                  records, s
 
-Back-pressure. Within a batch no operator keeps another from pushing: stages run one after another. What is pushed back
-is the input of the next batches, when a batch takes longer than the input that it covers. While batches grow by a
-factor of c, only 1/c of what arrives finds its batch in time, so the world before the job is held up for the share
+Back-pressure. Within a batch no operator blocks another: stages run one after another. The input of the next batches
+is held up when a batch takes longer than the input that it covers. While batches grow by a factor of c, only 1/c of
+the arrivals find their batch in time. So the input is held up for the share
 
     P = 1 − Σa_i / Σb_i                     (= 1 − 1/c),
 
-which is the share for which an operator of utilisation c holds up what pushes to it in a pipeline. It counts from
-where it cannot be the unevenness of the first and the last batch. That nothing is held up takes five batches to say;
-that it is, three: a job far behind does not finish five in a window, its batches grow too fast. Nor three, where it is
-further behind than that; then a trial is judged by its batches and the one that still runs, and c is known from these
-(`stability.py`), or rather that it is no less: P = 1 − 1/c is said by one batch too. The operator whose
-stages take most of the batch time is taken for its cause: all operators before it are held up for P, it and the others
-are not. Where that operator is a source nobody stands before it, and where the source limits what a batch takes in,
-batches do not grow: then the backlog tells, and P is zero.
+which is the share for which an operator of utilisation c blocks its upstream in a pipeline. P counts above the noise
+of the first and the last batch. A P of zero takes five batches. A P above zero takes three, because a job far behind
+does not finish five batches in a window. A job even further behind is judged by fewer batches and the batch in flight
+(`stability.py`), which gives c or a lower bound of it: then P = 1 − 1/c. The operator whose stages take most of the
+batch time is taken for the cause: all operators before it are held up for P, it and the others are not. Where this
+operator is a source, no operator is held up. Where the source limits its batches, they do not grow: P is zero, and the
+backlog shows the overload.
 
-Backlog. At a source, what arrived and was not committed with the last batch. Where sources say how far behind they are
-(Kafka's offsets), that was so when the batch was planned, and what arrived since is added; else the age of the newest
-record times the rate. In front of any other operator nothing waits at that moment: a batch is done whole.
+Backlog. At a source: records that arrived and were not committed with the last batch. Where sources report the records
+held back (Kafka's offsets), the report is from the planning of the batch, and arrivals since then are added. Otherwise
+the backlog is the age of the newest record times the rate. No records wait before other operators after a commit,
+because a batch is processed as a whole.
 
-Variability. c_a² = 1/(n−1) · Σ (N_j − λd_j)² / (λd_j), the index of dispersion: what counts of arrivals say of the gaps
-between them. c_s² = Σr · Σ(u²/r) / (Σu)² − 1: of the time for a record from task to task, which is the least that it
-can be from record to record. None where there are fewer than five of them.
+Variability. c_a² = 1/(n−1) · Σ (N_j − λd_j)² / (λd_j), the index of dispersion: it derives the variability of gaps
+from counts. c_s² = Σr · Σ(u²/r) / (Σu)² − 1: the variability of the time per record from task to task, a lower bound
+of the variability from record to record. Both are None for fewer than five values.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from autotrascale.analyze.sums import sum_or_none
 from autotrascale.analyze.task_facts import SQUARE
 from autotrascale.domain.topology import Topology
 
-_HANDFUL = 5
-_FEW = 3  # whose growth says something, where it is beyond their unevenness
+_MIN_VALUES = 5
+_MIN_GROWING = 3  # batches whose growth counts, where it is above their noise
 
 
 def estimate_backpressure(
     topology: Topology, batches: Sequence[BatchFact], growth: float | None = None
 ) -> dict[str, float] | None:
-    """By operator; None where it cannot be said. `growth` is c, where it is known otherwise."""
+    """Return P by operator, None where it is unknown. `growth` is c, where another source knows it."""
     share, slowest = _held_up(batches), _slowest(topology, batches)
     if share is None and growth is not None and growth > 1:
         share = 1 - 1 / growth
@@ -60,14 +60,14 @@ def estimate_backpressure(
 
 
 def estimate_backlogs(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> dict[str, float | None]:
-    """By source."""
+    """Return the waiting records by source. `source_rates` are in records/s."""
     if len(source_rates) == 1 and (waiting := _behind(source_rates, batches)) is not None:
         return dict.fromkeys(source_rates, waiting)
     return {source: _by_age(source, rate, batches) for source, rate in source_rates.items()}
 
 
 def estimate_backlog(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
-    """Of all sources together."""
+    """Return the waiting records of all sources together, None where they are unknown."""
     if (waiting := _behind(source_rates, batches)) is not None:
         return waiting
     each = estimate_backlogs(source_rates, batches).values()
@@ -75,9 +75,10 @@ def estimate_backlog(source_rates: Mapping[str, float], batches: Sequence[BatchF
 
 
 def measure_arrival_cv2(source: str, topology: Topology, batches: Sequence[BatchFact]) -> float | None:
+    """Return c_a² of a source, None for fewer than five intervals."""
     intervals = _arrivals(source, topology, batches)
     seconds, records = sum(d for _, d in intervals), sum(n for n, _ in intervals)
-    if len(intervals) < _HANDFUL or not seconds or not records:
+    if len(intervals) < _MIN_VALUES or not seconds or not records:
         return None
     rate = records / seconds
     spread = math.fsum((n - rate * d) ** 2 / (rate * d) for n, d in intervals)
@@ -85,33 +86,35 @@ def measure_arrival_cv2(source: str, topology: Topology, batches: Sequence[Batch
 
 
 def measure_service_cv2(stages: Sequence[StageFact], tasks: Sequence[TaskFact]) -> float | None:
-    """Of the operator that these stages are, and these tasks. Where it runs as several stages a batch, nobody can say
-    how long a record took in all."""
+    """Return c_s² of the operator with these stages and tasks.
+
+    None for fewer than five tasks, and where the operator runs as several stages: then the time of a record is unknown.
+    """
     read, served, squares = (
         sum_or_none(getattr(task, name) for task in tasks) for name in ("read", "served_ms", "served_squares")
     )
     apart = not all(stage.entry and stage.exit for stage in stages)
-    if apart or sum(stage.tasks for stage in stages) < _HANDFUL or not read or not served or squares is None:
+    if apart or sum(stage.tasks for stage in stages) < _MIN_VALUES or not read or not served or squares is None:
         return None
     return max(0.0, read * squares / SQUARE / served**2 - 1)
 
 
 def _held_up(batches: Sequence[BatchFact]) -> float | None:
-    """P, of all batches but the first: what that one covers is not in the window."""
+    """Return P over all batches but the first, whose input time is not in the window."""
     n = len(batches) - 1
     covered = (batches[-1].started_ms - batches[0].started_ms) / 1000 if batches else 0.0
     took = math.fsum(batch.seconds for batch in batches[1:])
-    if n + 1 < _FEW or covered <= 0 or took <= 0:
+    if n + 1 < _MIN_GROWING or covered <= 0 or took <= 0:
         return None
     share = 1 - covered / took
     noise = 2 * math.sqrt(2) * NOISE / n  # two standard errors of b_n − b_0, which Σb − Σa comes to
     if share > noise:
         return share
-    return 0.0 if n + 1 >= _HANDFUL else None
+    return 0.0 if n + 1 >= _MIN_VALUES else None
 
 
 def _slowest(topology: Topology, batches: Sequence[BatchFact]) -> str | None:
-    """The operator whose stages took most time; of equals the first by name."""
+    """Return the operator whose stages took most time; of equals the first by name."""
     took = dict.fromkeys(topology, 0)
     for stage in (stage for batch in batches for stage in batch.stages):
         if stage.operator in took:
@@ -120,7 +123,7 @@ def _slowest(topology: Topology, batches: Sequence[BatchFact]) -> str | None:
 
 
 def _before(topology: Topology, operator: str) -> set[str]:
-    """All upstream of it."""
+    """Return all operators upstream of `operator`."""
     found: set[str] = set()
     todo = [operator]
     while todo:
@@ -131,7 +134,7 @@ def _before(topology: Topology, operator: str) -> set[str]:
 
 
 def _behind(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
-    """As the sources themselves say it."""
+    """Return the waiting records that the sources report, with the arrivals since."""
     last = batches[-1] if batches else None
     if last is None or last.behind is None:
         return None
@@ -144,8 +147,10 @@ def _by_age(source: str, rate: float, batches: Sequence[BatchFact]) -> float | N
 
 
 def _arrivals(source: str, topology: Topology, batches: Sequence[BatchFact]) -> list[tuple[int, float]]:
-    """(N_j, d_j): between the newest arrivals of batches where the source's mark knows them, else from trigger to
-    trigger."""
+    """Return (N_j, d_j) of a source.
+
+    Intervals lie between the newest arrivals of batches where the source's mark has them, else between triggers.
+    """
     marks = [batch.marks.get(source) for batch in batches]
     if any(mark is not None and mark.last is not None for mark in marks):
         points = [(mark.count, mark.last) for mark in marks if mark is not None and mark.last is not None]
@@ -160,7 +165,7 @@ def _arrivals(source: str, topology: Topology, batches: Sequence[BatchFact]) -> 
 
 
 def _intervals(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Of points in the same instant the records are of one interval."""
+    """Return the records and lengths between points. Records of points at the same instant are of one interval."""
     found: list[tuple[int, float]] = []
     waiting, before = 0, points[0][1] if points else 0.0
     for records, at in points[1:]:

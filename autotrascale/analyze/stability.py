@@ -1,15 +1,15 @@
-"""Does the job keep up, is it steady, or is it too soon to tell? Judged from a trial's batches as they come.
+"""Judge a trial's batches as they come: the job is steady, it falls behind, or it is too soon to tell.
 
     symbol   meaning                                                                         unit
     b_i      time of batch i, trigger to commit                                              s
-    a_i      input time that batch i covers: what arrived while batch i−1 ran                s
+    a_i      input time that batch i covers: the time in which batch i−1 ran                 s
     o, c     fixed cost of a batch, cost of a second of input:  b = o + c·a                  s, 1
-    c        is also Σ load_i/k_i of the micro-batch rule: at c ≥ 1 no batch size is enough
+    c        is also Σ load_i/k_i of the micro-batch rule: at c ≥ 1 no batch size suffices
     b*       fixed point o / (1 − c), the batch time that the job settles at                 s
 
-Batches grow from small ones towards b*, by a factor of c each time, so growth alone says nothing, and near c = 1 the
-steady state is many batches away. The slope says it sooner: a few unequal batches give c, and its error says whether
-it is above 1. A batch that is still running counts with the time it has taken so far, which only bounds c from below.
+Batches grow from small ones towards b*, by a factor of c each time. So growth alone says nothing, and near c = 1 the
+steady state is many batches away. The slope c decides earlier: a few unequal batches give c, and its standard error
+tells whether c is above 1. A running batch counts with its time so far, which bounds c from below.
 """
 
 from __future__ import annotations
@@ -22,16 +22,23 @@ import numpy as np
 
 from autotrascale.domain import checks
 
-NOISE = 0.15  # one batch's own spread, as a share of its time: seen on a busy machine; the fit never trusts more
-_UNEQUAL = 1.5  # batches that differ by less than this factor in input say nothing about a slope
+NOISE = 0.15  # spread of one batch as a share of its time, seen on a busy machine; the least spread that a fit assumes
+_UNEQUAL = 1.5  # least factor between the inputs of two batches that show a slope
 _SURE = 2.0  # standard errors
-_VAGUE = 0.5  # a slope of this error says nothing about steadiness
-_GROSS = 1.5  # a slope this far above 1 may be believed from two batches
+_VAGUE = 0.5  # standard error of a slope that says nothing about steadiness
+_GROSS = 1.5  # a lower bound of the slope above this value is believed from two batches
 
 
 @dataclass(frozen=True)
 class StabilityRules:
-    """`window_seconds` and `min_batches` make a window; its halves may differ by `tolerance`."""
+    """Rules for a window of batches that is steady.
+
+    Args:
+        window_seconds: least length of the window.
+        min_batches: least number of batches in the window.
+        tolerance: allowed difference between the halves of the window, as a share of the mean batch time.
+        max_seconds: time after which a trial is judged in any case.
+    """
 
     window_seconds: float = 10.0
     min_batches: int = 6
@@ -47,7 +54,7 @@ class StabilityRules:
 
 @dataclass(frozen=True)
 class BatchSample:
-    """One batch of the load: `seconds` of work for `covered` seconds of input, the newest of it `lag` seconds old."""
+    """One batch: `seconds` of work for `covered` seconds of input. Its newest record was `lag` seconds old."""
 
     covered: float
     seconds: float
@@ -56,7 +63,7 @@ class BatchSample:
 
 @dataclass(frozen=True)
 class RunningBatch:
-    """The batch in flight: `seconds` so far."""
+    """The batch in flight, `seconds` after its start."""
 
     covered: float
     seconds: float
@@ -64,7 +71,7 @@ class RunningBatch:
 
 @dataclass(frozen=True)
 class BatchTimeFit:
-    """b = o + c·a, and how sure c is."""
+    """The fit b = o + c·a (`fixed`, `slope`) with the standard error of c."""
 
     fixed: float
     slope: float
@@ -72,13 +79,13 @@ class BatchTimeFit:
 
     @property
     def settles_at(self) -> float:
-        """b*, infinite where the job does not keep up."""
+        """b* in seconds, infinite where the job does not keep up."""
         return max(0.0, self.fixed) / (1 - self.slope) if self.slope < 1 else math.inf
 
 
 @dataclass(frozen=True)
 class SteadyJob:
-    """The last `batches` are a window whose numbers mean what they say; `note` where that needs a word."""
+    """The job is steady in its last `batches`. `note` holds a restriction, if there is one."""
 
     batches: int
     note: str = ""
@@ -86,7 +93,7 @@ class SteadyJob:
 
 @dataclass(frozen=True)
 class JobBehind:
-    """The job cannot keep up, and why we say so; `growth` is c, where it was this that said it."""
+    """The job does not keep up, for this reason. `growth` is c, where c decided."""
 
     reason: str
     growth: float | None = None
@@ -94,7 +101,7 @@ class JobBehind:
 
 @dataclass(frozen=True)
 class Undecided:
-    """Too soon. `outlook` is the expected batch time, where one can be told."""
+    """It is too soon to judge. `outlook` is the expected batch time in seconds, where it is known."""
 
     outlook: float | None = None
 
@@ -105,7 +112,14 @@ Judgement = SteadyJob | JobBehind | Undecided
 def judge(
     samples: Sequence[BatchSample], rules: StabilityRules, elapsed: float, running: RunningBatch | None = None
 ) -> Judgement:
-    """`elapsed` is the time since the load began. The first sample is the load's first batch."""
+    """Judge the batches of a trial.
+
+    Args:
+        samples: the batches since the load began, without gaps.
+        rules: the rules for a steady window.
+        elapsed: seconds since the load began.
+        running: the batch in flight, if there is one.
+    """
     if behind := _is_behind(samples, running):
         return behind
     steady = _window(samples, rules)
@@ -120,9 +134,10 @@ def judge(
 
 
 def fit_batch_times(samples: Sequence[BatchSample]) -> BatchTimeFit | None:
-    """o and c by least squares, each batch weighted by its expected spread; None unless batches are unequal enough.
+    """Return the least-squares fit of b = o + c·a, or None unless the batches are unequal enough.
 
-    The first batch is left out when others suffice: it runs on cold caches and covers next to nothing.
+    Each batch is weighted by its expected spread. The first batch is left out where three or more exist: it runs on
+    cold caches and covers very little input.
     """
     samples = samples[1:] if len(samples) > 2 else samples
     if len(samples) < 2:
@@ -136,18 +151,18 @@ def fit_batch_times(samples: Sequence[BatchSample]) -> BatchTimeFit | None:
     spread = float(weights @ (a - mean_a) ** 2)
     slope = float(weights @ ((a - mean_a) * (b - mean_b))) / spread
     fixed = float(mean_b - slope * mean_a)
-    # The error follows from the spread that we assume, or from what the residuals show where that is more.
+    # The error follows from the assumed spread, or from the residuals where these are larger.
     residual = float(weights @ (b - fixed - slope * a) ** 2) / max(1, len(samples) - 2)
     return BatchTimeFit(fixed, slope, math.sqrt(max(1.0, residual) / spread))
 
 
 def _is_behind(samples: Sequence[BatchSample], running: RunningBatch | None) -> JobBehind | None:
-    """c ≥ 1 beyond doubt: from three batches or more that still grow, or from fewer when it is gross."""
+    """Return the verdict that c ≥ 1 beyond doubt. Three growing batches suffice, or two where c is far above 1."""
     whole = list(samples)
     note = ""
-    # One tiny batch and a long one would do for a verdict, but hardly for true rates: there must be two that are done.
+    # Two finished batches are required: one tiny batch and a long one would give a verdict, but no true rates.
     if running and len(whole) > 1 and running.seconds > max(sample.seconds for sample in whole):
-        # So far it has only taken longer than the ones before: c can come out larger yet, but not smaller.
+        # The running batch already takes longer than the batches before: c can only become larger.
         whole.append(BatchSample(running.covered, running.seconds))
         note = ", the last of them still running"
     fitted = fit_batch_times(whole)
@@ -166,12 +181,14 @@ def _is_behind(samples: Sequence[BatchSample], running: RunningBatch | None) -> 
 
 
 def _window(samples: Sequence[BatchSample], rules: StabilityRules) -> SteadyJob | None:
-    """The shortest tail that is long enough in time and batches, if it keeps up and its halves agree. The first batch
-    never counts."""
+    """Return the shortest tail that is long enough, if it keeps up and its halves agree.
+
+    The first batch never counts.
+    """
     usable = samples[1:]
     count, seconds = 0, 0.0
     for sample in reversed(usable):
-        # With little load there are gaps between batches, and they are part of the window.
+        # With little load there are gaps between batches, which are part of the window.
         count, seconds = count + 1, seconds + max(sample.seconds, sample.covered)
         if count >= rules.min_batches and seconds >= rules.window_seconds:
             break
@@ -179,10 +196,10 @@ def _window(samples: Sequence[BatchSample], rules: StabilityRules) -> SteadyJob 
         return None
     tail = np.array([sample.seconds for sample in usable[-count:]])
     if tail.sum() > (1 + rules.tolerance) * sum(sample.covered for sample in usable[-count:]):
-        return None  # more work than input, whatever the halves say
+        return None  # more work than input
     half = count // 2
     early, late = tail[:half], tail[-half:]
-    # Two standard errors of the difference, from the spread within the halves: noise is no trend.
+    # Two standard errors of the difference, from the spread within the halves.
     noise = 2 * math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / half) if half > 1 else 0.0
     drift = abs(float(late.mean() - early.mean()))
     return (
@@ -191,18 +208,20 @@ def _window(samples: Sequence[BatchSample], rules: StabilityRules) -> SteadyJob 
 
 
 def _held_back(window: Sequence[BatchSample], rules: StabilityRules) -> JobBehind | None:
-    """Steady batches over a growing lag: the source gives less than arrives, as with a limit on records per batch."""
+    """Return the verdict that the source gives less than arrives: batches are steady while the lag grows."""
     half = len(window) // 2
     early = sum(sample.lag for sample in window[:half]) / half
     late = sum(sample.lag for sample in window[-half:]) / half
     seconds = sum(sample.seconds for sample in window)
     if late - early <= rules.tolerance * seconds:
         return None
-    return JobBehind(f"the source holds records back: its newest grew from {early:.1f} to {late:.1f} s old")
+    return JobBehind(
+        f"the source holds records back: the age of its newest record grew from {early:.1f} to {late:.1f} s"
+    )
 
 
 def _still_far(window: Sequence[BatchSample], fitted: BatchTimeFit | None, rules: StabilityRules) -> bool:
-    """Creeping towards a b* that is far off looks steady from near by. Only a fit that is sure of itself may say so."""
+    """Tell whether a certain fit expects a b* far from the window's batch times, which creep towards it."""
     if fitted is None:
         return False
     if fitted.slope >= 1:
@@ -214,9 +233,9 @@ def _still_far(window: Sequence[BatchSample], fitted: BatchTimeFit | None, rules
 
 
 def _at_the_deadline(samples: Sequence[BatchSample], rules: StabilityRules, fitted: BatchTimeFit | None) -> Judgement:
-    """Time is up without a steady window: falling batches bound the latency from above, rising ones bound nothing."""
+    """Judge without a steady window: falling batches bound the latency from above, rising ones bound nothing."""
     if len(samples) < 3:
-        return JobBehind(f"only {len(samples)} batches were done in {rules.max_seconds:.0f} s")
+        return JobBehind(f"only {len(samples)} batches ended within {rules.max_seconds:.0f} s")
     tail = samples[-min(len(samples) - 1, rules.min_batches) :]
     half = max(1, len(tail) // 2)
     early = sum(sample.seconds for sample in tail[:half]) / half

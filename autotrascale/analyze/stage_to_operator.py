@@ -1,11 +1,9 @@
-"""Which stage ran which operator, for all stages of one batch (or, without a stream, of one query). Pure Python.
+"""The operator of each stage of one batch, or of one query that is no stream.
 
-With marks that count (`op:NAME`) the plan says it, as `plan_tree` reads it. Without them every stage is an operator of
-its own, called what a naming mark in its part of the plan says, else named by the most telling node there, in the words
-that `naming` left of it; a stage that Spark lists again for a later job of the same query ends in the same RDD, and so
-gets the same name. Where a stage does not say what it reads, no upstream is made up.
-
-This is asked once for each form that batches have, or once for each batch of a live job, so it may be Python.
+With counting marks (`op:NAME`) the plan says it (`plan_tree`). Without them every stage is an operator of its own. Its
+name comes from a naming mark in its part of the plan, else from the most telling node there (`naming`). Spark lists a
+stage again for a later job of the same query. Both listings end in the same RDD, and so they get the same name. A stage
+that does not say which stages it reads has no upstream.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ from autotrascale.monitor.marks import find_counting_name, find_naming_names
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
-# The first group that a stage has a node of names it; a stage that reads from no other is named by what it scans. What
-# is partial is only the beginning of what a later stage does.
+# A stage is named after the first group that it has a node of. A stage without parents is named after its scan. A
+# partial aggregation comes last, because a later stage completes it.
 _PARTIAL = "partial "
 _TELLING = (
     re.compile(r"Join$|^CartesianProduct"),
@@ -44,7 +42,7 @@ _STATE = re.compile(r"^State(?:ful)?Store|StateStoreRDD|StateStoreSave")
 
 @dataclass(frozen=True)
 class StageRole:
-    """`upstream` are the operators whose output this stage reads; `rank` orders operators as the data flows."""
+    """The operator of a stage. `upstream` names the operators that it reads; `rank` orders operators by data flow."""
 
     stage: int
     operator: str
@@ -58,28 +56,31 @@ class StageRole:
 
 @dataclass(frozen=True)
 class SparkJob:
-    """A job of the unit: its stages, and the plan it ran, where there was one."""
+    """A job of the batch: its stages, and its plan if it has one."""
 
     stages: Sequence[Stage]
     plan: Node | None
 
 
 def assign_roles(jobs: Sequence[SparkJob]) -> list[StageRole]:
-    """Of all stages of one batch or query. Marked plans win: their unmarked jobs belong to nobody."""
+    """Return the roles of all stages of a batch. In a batch with marks, jobs without marks have no role."""
     marked = assign_marked_roles(jobs)
     found = marked or _unmarked(jobs)
     return [replace(role, rank=rank) for rank, role in enumerate(sorted(found, key=lambda role: role.stage))]
 
 
 def assign_marked_roles(jobs: Sequence[SparkJob], *, refuse: bool = False) -> list[StageRole]:
-    """Nothing of a plan with two marks in one stage, whose times cannot be told apart; it may be `refuse`d instead. A
-    stage that is listed by several jobs ran once."""
+    """Return the roles of the stages that marks name. A stage in the lists of several jobs counts once.
+
+    A plan with two marks in one stage has no roles, because their times cannot be separated. `refuse` raises
+    `EngineError` for such a plan.
+    """
     found = {role.stage: role for job in reversed(jobs) for role in _marked(job, refuse)}
     return list(found.values())
 
 
 def hash_shape(found: Iterable[StageRole]) -> str:
-    """Queries of one shape are one recurring job."""
+    """Return a name for queries of the same operators: they are one recurring job."""
     graph = sorted({(role.operator, role.upstream) for role in found})
     return "shape-" + hashlib.sha256(json.dumps(graph).encode()).hexdigest()[:12]
 
@@ -112,7 +113,7 @@ def _marked(job: SparkJob, refuse: bool) -> Iterator[StageRole]:
 
 
 def _unmarked(jobs: Sequence[SparkJob]) -> list[StageRole]:
-    """Names made unique by counting on: count by word, count by word (2)."""
+    """Return roles with unique names: count by word, count by word (2)."""
     names: dict[int, str] = {}  # by the stage's last RDD
     given: dict[str, int] = {}
     by_stage: dict[int, str] = {}
@@ -136,14 +137,13 @@ def _unmarked(jobs: Sequence[SparkJob]) -> list[StageRole]:
 
 
 def _listed(jobs: Sequence[SparkJob]) -> list[tuple[Stage, SparkJob]]:
-    """Each stage once, as the first of its jobs has it, by number."""
+    """Return each stage once, with the first job that lists it, by number."""
     first = {stage.number: (stage, job) for job in reversed(jobs) for stage in job.stages}
     return [first[number] for number in sorted(first)]
 
 
 def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
-    """As somebody marked it; in the words of its part of the plan; else by the nodes that it names itself, else by its
-    own name."""
+    """Return the name of a stage: by mark, by its part of the plan, by the nodes of its RDDs, or by Spark."""
     part = find_part(stage, stages, plan) if plan else []
     if named := find_marked_name(part):
         return named
@@ -153,14 +153,14 @@ def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
         for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
             for node in nodes:
                 marks = find_counting_name(node.simpleString) or find_naming_names(node.simpleString)
-                said = "" if marks else node.simpleString  # it is another stage's
-                if said and said.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
-                    return said
+                name = "" if marks else node.simpleString  # a mark here names another stage
+                if name and name.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
+                    return name
     return _plain(stage.name or "stage")
 
 
 def _nodes(stage: Stage, plan: Node | None) -> Iterator[Node]:
-    """The plan's nodes that made the stage's RDDs, from its end to its beginning, compiled pieces taken apart."""
+    """Yield the plan's nodes that made the stage's RDDs, from end to beginning, with compiled nodes taken apart."""
     known = nodes_by_name(plan) if plan else {}
     for rdd in sorted(stage.rdds, key=lambda rdd: -rdd.number):
         inner = list(_compiled(plan, rdd.node)) if plan and rdd.node.startswith(_CODEGEN) else []
@@ -170,7 +170,7 @@ def _nodes(stage: Stage, plan: Node | None) -> Iterator[Node]:
 
 
 def _compiled(node: Node, name: str, inside: bool = False) -> Iterator[Node]:
-    """The nodes inside `WholeStageCodegen (n)`, down to where its input comes in."""
+    """Yield the nodes inside `WholeStageCodegen (n)`, down to its input."""
     if inside:
         if node.nodeName == "InputAdapter" or node.nodeName.startswith(_CODEGEN):
             return
@@ -184,8 +184,8 @@ def _keeps_state(stage: Stage) -> bool:
 
 
 def _plain(name: str) -> str:
-    """What Spark calls a stage: what was done, and the line of the script that did it, where that is said."""
-    what, _, where = name.partition(" at ")
-    what = " ".join(re.sub(r"[^\w.]+", " ", what.split("(")[0]).split())[:40] or "stage"
+    """Return a short form of Spark's name of a stage: the call, and the line of the script."""
+    call, _, where = name.partition(" at ")
+    call = " ".join(re.sub(r"[^\w.]+", " ", call.split("(")[0]).split())[:40] or "stage"
     line = re.search(r"([\w.-]{1,40}\.py:\d{1,7})$", where)
-    return f"{what} at {line[1]}" if line else what
+    return f"{call} at {line[1]}" if line else call

@@ -1,13 +1,16 @@
-"""Was the machine short of something while a trial ran, so that its numbers say more of the machine than of the job?
+"""Shortage of the machine during a trial: cores, stolen time, swapping.
 
-    w   share of the tasks' time in which they had no core: threads' time in line / time that tasks held their slots
-    c   share of the time in which something on the machine had no core, where w cannot be told
-    s   share of the cores' time that a hypervisor gave to others: stolen / (worked + stolen)
-    m   megabytes swapped in or out a second
+A short machine makes the trial's numbers describe the machine instead of the job.
 
-A stall takes time and no core, so slots far above the cores are no shortage as such: w stays small where tasks wait for
-services, and nears 1 − cores/slots where all of them compute. The time that a task stands in line counts as useful time
-to Spark, and its true rate comes out too low by as much.
+    symbol   meaning
+    w        share of the tasks' time without a core: threads' time in the run queue / time that tasks held their slots
+    c        share of the time in which any process of the machine waited for a core; used where w is unknown
+    s        share of the cores' time that a hypervisor took: stolen / (worked + stolen)
+    m        megabytes swapped in or out per second
+
+A task that waits for a service takes time and no core, so slots far above the cores are no shortage by themselves. w
+stays small where tasks wait for services, and nears 1 − cores/slots where all tasks compute. Spark counts time in the
+run queue as useful time, so the true rate comes out too low by as much.
 """
 
 from __future__ import annotations
@@ -27,8 +30,10 @@ MOST_SWAPPED = 1.0
 def find_shortage(
     begin: HostReading | None, end: HostReading | None, held_seconds: float | None
 ) -> MachinePressure | None:
-    """Between two readings; None where nothing was short, or nobody can tell. `held_seconds`: how long tasks held their
-    slots meanwhile, all together."""
+    """Return the shortage between two readings of the host's counters; None where nothing was short, or it is unknown.
+
+    `held_seconds` is the time for which tasks held their slots in between, summed over the tasks.
+    """
     if begin is None or end is None or end.at <= begin.at:
         return None
     seconds = end.at - begin.at
@@ -44,7 +49,7 @@ def find_shortage(
 
 
 def sum_held_seconds(batches: Iterable[BatchFact]) -> float | None:
-    """By the tasks of these batches; None where their log does not say."""
+    """Return the slot time of the batches' tasks in seconds, None where their log does not hold it."""
     held = [task.slot_ms if task.slot_ms is not None else task.useful_ms for batch in batches for task in batch.tasks]
     return None if not held or None in held else sum(each or 0 for each in held) / 1000
 
@@ -55,7 +60,7 @@ def _is_short(found: MachinePressure) -> bool:
 
 
 def _waiting(begin: HostReading, end: HostReading, held: float | None) -> float | None:
-    """Threads besides the tasks' own wait too, and threads that ended are not counted: so it is kept within 0 and 1."""
+    """Return w. Threads without tasks wait too, and ended threads are not counted, so w is kept within 0 and 1."""
     return _share(begin.waited, end.waited, held)
 
 

@@ -14,6 +14,7 @@ A number that is not in the log (`UNKNOWN`) makes every result unknown that cont
 from __future__ import annotations
 
 from autotrascale.analyze.facts import TaskFact
+from autotrascale.analyze.sums import none_if_unknown
 from autotrascale.analyze.task_times import read_task_times
 from autotrascale.monitor.eventlog.events import UNKNOWN, FullTaskEnd, TaskEnd, TaskMetrics
 
@@ -51,11 +52,6 @@ def make_task_fact(end: TaskEnd, did: TaskMetrics) -> TaskFact:
         executor,
         times,
     )
-
-
-def none_if_unknown(number: int) -> int | None:
-    """Return None for a number that is not in the log."""
-    return None if number == UNKNOWN else number
 
 
 def _square(useful: int | None, read: int | None) -> int | None:

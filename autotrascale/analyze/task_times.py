@@ -1,14 +1,13 @@
-"""When a task ran, and the parts of its time that Spark tells apart: its own metrics, and the counters of the plan's
-nodes, which the line of its end has by name.
+"""Times of a task and the parts of its time, from its metrics and from the counters of the plan's nodes in its line.
 
     counter of a node                                                         part
-    time to run Python workers − time to execute Python code                  Python: starting workers, carrying records
+    time to run Python workers − time to execute Python code                  Python: starting workers, moving records
     RocksDB: load - time taken to load the store                              loading state
     time to commit changes                                                    committing state
 
-A worker that is used again counts the time since it was first made as `time to initialize Python workers`: that says
-nothing of the task. `time to run` has the start and the initialisation of a new worker in it, so what is left of it
-beside the user's own code is what workers cost. Before Spark tells of the user's code only the start is known.
+A reused worker counts the time since it was first made as `time to initialize Python workers`, which says nothing about
+the task. `time to run` contains the start and the initialisation of a new worker. So the rest of it beside the user's
+own code is the cost of workers. Versions without a counter for the user's code give the start alone.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autotrascale.analyze.facts import TaskTimes
+from autotrascale.analyze.sums import none_if_unknown
 from autotrascale.monitor.eventlog.events import UNKNOWN, FullTaskInfo, FullTaskMetrics, TaskCounter
 
 PYTHON_RUN, PYTHON_START = "time to run Python workers", "time to start Python workers"
@@ -26,7 +26,7 @@ _LONGEST = 12  # digits
 
 
 def read_task_times(info: FullTaskInfo, did: FullTaskMetrics) -> TaskTimes | None:
-    """None where the log does not say when it ran."""
+    """Return the times of a task, None where the log does not hold its begin and end."""
     if UNKNOWN in (info.launched, info.finished) or info.finished < info.launched:
         return None
     counted = _counted(info.counters)
@@ -34,14 +34,14 @@ def read_task_times(info: FullTaskInfo, did: FullTaskMetrics) -> TaskTimes | Non
     return TaskTimes(
         info.launched,
         info.finished,
-        _known(did.run_ms),
-        _known(did.serialise_ms),
+        none_if_unknown(did.run_ms),
+        none_if_unknown(did.serialise_ms),
         None if write == UNKNOWN else write / 1e6,
         _python(counted),
         counted.get(STATE_LOAD),
         counted.get(STATE_COMMIT),
-        _known(did.shuffled.remote_bytes),
-        _known(did.shuffled.local_bytes),
+        none_if_unknown(did.shuffled.remote_bytes),
+        none_if_unknown(did.shuffled.local_bytes),
     )
 
 
@@ -53,7 +53,7 @@ def _python(counted: dict[str, int]) -> int | None:
 
 
 def _counted(counters: Iterable[TaskCounter]) -> dict[str, int]:
-    """Several nodes of one stage may count the same thing: together they are the task's."""
+    """Return the values of the known counters. Nodes of one stage that count the same thing are summed."""
     found: dict[str, int] = {}
     for each in counters:
         if each.name in _READ:
@@ -61,7 +61,3 @@ def _counted(counters: Iterable[TaskCounter]) -> dict[str, int]:
             if added.isdigit() and len(added) <= _LONGEST:
                 found[each.name] = found.get(each.name, 0) + int(added)
     return found
-
-
-def _known(number: int) -> int | None:
-    return None if number == UNKNOWN else number

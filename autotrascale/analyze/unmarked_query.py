@@ -1,43 +1,45 @@
-"""A query without marks as a job of one operator: what its executors did in a window of batches.
+"""A query without marks as a job of one operator: the work of its executors in a window of batches.
 
     symbol    meaning                                                                        unit
-    k         executors that are there, or the share of them that the query may use
-    c         cores of an executor, their mean where they differ
-    T_e       useful time of the tasks that executor e ran (`tasks`)                         s
-    u_e       T_e / c, how long it was useful as one instance                                s
+    k         registered executors, or the share of them that the query may use
+    c         cores of an executor, the mean where they differ
+    T_e       useful time of the tasks that executor e ran (`task_facts`)                    s
+    u_e       T_e / c, useful time of e as one instance                                      s
     N         records that the query's sources gave                                          records
-    r_e       N · T_e / ΣT, the records that it took in
+    r_e       N · T_e / ΣT, records attributed to e                                          records
     λ         rate of the sources                                                            records/s
     load      λ · ΣT / (N · c): executors that would be busy all the time                    executors
     s_j, s    share of its work that one task of stage j does alone; of the whole query
     t_i, a_i  trigger of batch i; input time that it covers                                  s
-    b_i, N_i  batch time, its records                                                        s, records
+    b_i, N_i  batch time and records of batch i                                              s, records
     q_i       records that the sources held back when batch i was planned                    records
 
-The stages of a batch take turns on the same slots, so executors are what a query has more or less of. Who ran which
-task is the scheduler's doing: r_e follows T_e, so that every executor has one and the same rate N · c / ΣT, and the
-load does not depend on how tasks were dealt out. Where an executor ran none of them, or the query may use only a share,
-there are the sums alone: they stand for all, and an idle executor adds no rate.
+The stages of a batch share the same slots, so executors are the resource of a query. The scheduler decides which
+executor runs a task. So r_e follows T_e: every executor has the same rate N · c / ΣT, and the load does not depend on
+the distribution of tasks. Where an executor ran no task, or the query may use only some executors, only the sums are
+reported. They stand for all executors, and an idle executor adds no rate.
 
-Undivided work. What one task of a stage took beside its even part stays when there are more executors (a hot key, a
-large partition). Tasks of the same number are added up over the window first, or chance would look like a key:
+Undivided work. The time that one task of a stage takes beyond its even part stays when executors are added (a hot key,
+a large partition). Tasks of the same index are summed over the window first, because chance would look like a key:
 
     s_j = (max T / ΣT − 1/P) / (1 − 1/P)  of P tasks,    s = c · Σ s_j T_j / ΣT,  at most 1.
 
-Rate. Where the sources say what they held back, λ = (Σ N_i + q_n − q_1) / (t_n − t_1), over all batches but the first;
-else what was offered as Spark tells it, which is less than what arrives where the source limits a batch and is silent.
+Rate. Where the sources report the records they held back, λ = (Σ N_i + q_n − q_1) / (t_n − t_1), over all batches but
+the first. Otherwise λ is the offered rate that Spark reports. It is too low where a source limits its batches and does
+not report its backlog.
 
-Backlog. In the words of the sources where they have any. Of those that are silent and are known to give each batch all
-that there is (files without a limit), it is what arrived since the last batch was planned, λ · b_n. Of others nobody
-knows.
+Backlog. The sources' own report counts. Sources without a report that give each batch all their records (files without
+a limit) have a backlog of λ · b_n, the arrivals since the last batch was planned. The backlog of other sources is
+unknown.
 
-Latency is estimated, as nothing says when a record arrived. Without a backlog batch i took what came in the a_i seconds
-before its trigger: a record waited between 0 and a_i, half of it on average, and then for the whole batch. With one the
-newest record was q_i / λ old at the trigger and the oldest (q_i + N_i) / λ. So of the records of batch i
+Latency is estimated, because the log does not hold the arrival of a record. Without a backlog, batch i takes the
+records of the a_i seconds before its trigger. A record waits between 0 and a_i, half of it on average, and then for the
+whole batch. With a backlog, the newest record is q_i / λ old at the trigger, and the oldest is (q_i + N_i) / λ old. So
+the latencies of the records of batch i spread evenly over
 
     b_i + q_i / λ  ≤  latency  ≤  b_i + (q_i + N_i) / λ        or        b_i  ≤  latency  ≤  b_i + a_i
 
-evenly spread. What a record waits before the source knows of it, or behind the sink, is not in it.
+The wait before the source knows of a record, and the wait behind the sink, are not included.
 """
 
 from __future__ import annotations
@@ -58,9 +60,7 @@ from autotrascale.domain.topology import Topology
 
 OPERATOR = "executors"
 TOPOLOGY = Topology.chain(OPERATOR)
-LATENCY_IS_ESTIMATED = (
-    "latency is estimated: from the batches, and from half of the time between triggers that a record waits on average"
-)
+LATENCY_IS_ESTIMATED = "latency is estimated from batch times and half of the trigger interval"
 _CLOCK = 0.001
 _HANDFUL = 5
 _MOST_OVERHEAD = 0.95  # of a batch that has work to do
@@ -68,7 +68,7 @@ _MOST_OVERHEAD = 0.95  # of a batch that has work to do
 
 @dataclass(frozen=True)
 class RunningExecutor:
-    """One that is there, by Spark's name."""
+    """An executor that is registered, by Spark's name. `since_ms` is the time of its registration."""
 
     executor: str
     host: str
@@ -86,9 +86,17 @@ def take_query_snapshot(
     gives_all: bool = False,
     costs: Costs | None = None,
 ) -> Snapshot | None:
-    """The window of these consecutive batches of one run; None where nothing says what its sources offer. `share`: how
-    many of the executors the query may use, where it is not all. `gives_all`: of its sources, who knows it. `costs`:
-    what tasks cost whatever they are given, which is then no work of the executors but a part of each batch's cost."""
+    """Return the snapshot of consecutive batches of one run; None where nothing says what the sources offer.
+
+    Args:
+        job: name of the query.
+        batches: the batches, oldest first.
+        executors: the registered executors, by name.
+        p_max: bound for the executors.
+        share: number of executors that the query may use; None for all.
+        gives_all: the sources give each batch all records that they have.
+        costs: fixed cost of a task of each stage in ms. It counts as a cost of the batch, and not as work.
+    """
     rate = estimate_source_rate(batches)
     if not batches or rate is None:
         return None
@@ -114,7 +122,7 @@ def take_query_snapshot(
 
 
 def estimate_source_rate(batches: Sequence[BatchFact]) -> float | None:
-    """λ."""
+    """Return λ in records/s, None where the log does not hold the counts."""
     seconds = (batches[-1].started_ms - batches[0].started_ms) / 1000 if batches else 0.0
     records = sum_or_none(batch.input_records for batch in batches[1:])
     first, last = (batches[0].behind, batches[-1].behind) if batches else (None, None)
@@ -127,25 +135,27 @@ def estimate_source_rate(batches: Sequence[BatchFact]) -> float | None:
 
 
 def estimate_latency(batches: Sequence[BatchFact], rate: float) -> Latency:
-    """Of the records of all batches, as it is estimated."""
+    """Return the estimated latency of the records of all batches. `rate` is in records/s."""
     return metrics.mix_latencies([(low, high, batch.input_records or 0) for batch, low, high in _waits(batches, rate)])
 
 
 def estimate_batch_latencies(batches: Sequence[BatchFact], rate: float) -> list[tuple[float, float]]:
-    """Of each batch that had records: when it was done, in Unix seconds, and their mean latency."""
+    """Return the commit time in Unix seconds and the mean latency of each batch that had records."""
     return [(batch.committed_ms / 1000, (low + high) / 2) for batch, low, high in _waits(batches, rate)]
 
 
 def estimate_trigger_seconds(batches: Sequence[BatchFact]) -> float:
-    """The interval at which batches are triggered; 0 where each follows the one before. The log does not say it: it is
-    the usual time between two triggers of which the first one's batch was done early."""
+    """Return the trigger interval in seconds; 0 where each batch follows the batch before.
+
+    The log does not hold the interval. It is the usual time between two triggers where the first batch ended early.
+    """
     pairs = [((later.started_ms - batch.started_ms) / 1000, batch.seconds) for batch, later in pairwise(batches)]
     waited = sorted(gap for gap, took in pairs if gap > 1.1 * took + 0.05)
     return round(waited[len(waited) // 2], 1) if 3 * len(waited) >= max(len(pairs), _HANDFUL) else 0.0
 
 
 def find_source_kind(batches: Sequence[BatchFact]) -> Literal["kafka", "files"] | None:
-    """Of a query with one source, as it describes itself."""
+    """Return the kind of the source of a query with one source, from the source's description."""
     described = batches[-1].sources if batches else ()
     if len(described) != 1:
         return None
@@ -153,13 +163,13 @@ def find_source_kind(batches: Sequence[BatchFact]) -> Literal["kafka", "files"] 
 
 
 def mean_cores(executors: Mapping[str, RunningExecutor]) -> float | None:
-    """c; None where no executor said how many it has."""
+    """Return c, the mean cores of an executor; None without executors."""
     known = [each.cores for each in executors.values()]
     return sum(known) / len(known) if known else None
 
 
 def tasks_by_executor(batches: Iterable[BatchFact]) -> dict[str, list[TaskFact]]:
-    """The tasks of each executor. Those of which nobody said where they ran are one's of no name."""
+    """Return the tasks of each executor. Tasks of an unknown executor stand under the empty name."""
     did: dict[str, list[TaskFact]] = defaultdict(list)
     for task in (task for batch in batches for task in batch.tasks):
         did[task.executor or ""].append(task)
@@ -167,7 +177,7 @@ def tasks_by_executor(batches: Iterable[BatchFact]) -> dict[str, list[TaskFact]]
 
 
 def measure_stages(batches: Sequence[BatchFact]) -> tuple[StageTime, ...]:
-    """In the order in which a batch runs them. Stages that had nothing to do in some batches count for all."""
+    """Return the stages in the order in which a batch runs them, as means over all batches."""
     stages: dict[str, list[StageFact]] = defaultdict(list)
     for stage in (stage for batch in batches for stage in batch.stages):
         stages[stage.operator].append(stage)
@@ -191,7 +201,7 @@ def measure_stages(batches: Sequence[BatchFact]) -> tuple[StageTime, ...]:
 
 
 def estimate_undivided(batches: Sequence[BatchFact], c: float) -> float | None:
-    """s; None where the tasks' times are not known."""
+    """Return s; None where the tasks' times are unknown."""
     alone = total = 0.0
     for tasks in _by_stage(batches).values():
         times = _by_index(tasks)
@@ -205,8 +215,11 @@ def estimate_undivided(batches: Sequence[BatchFact], c: float) -> float | None:
 
 
 def measure_narrow_source(batches: Sequence[BatchFact], c: float) -> NarrowWork | None:
-    """The part of the work that is reading topics, and how many executors their partitions keep busy; None where no
-    topic is read, or the tasks' times are not known. Of several, as if they were one that lasts as long as they do."""
+    """Return the share of the work that reads Kafka topics, and the executors that their partitions keep busy.
+
+    None where the query reads other sources, or the tasks' times are unknown. Several reading stages count as one stage
+    that takes as long as all of them.
+    """
     described = batches[-1].sources if batches else ()
     stages = measure_stages(batches)
     works = [stage.work_seconds for stage in stages]
@@ -260,14 +273,14 @@ def _work(tasks: Sequence[TaskFact], records: int | None, total: int | None, c: 
 
 
 def _overhead_share(batches: Sequence[BatchFact], beside: float) -> float | None:
-    """With the seconds that tasks took whatever they were given, as long as they were on all slots together."""
+    """Return h with the fixed costs of tasks added: `beside` is their time in seconds on all slots together."""
     idle, total = metrics.measure_overhead_share(batches), sum(batch.seconds for batch in batches)
     return idle if idle is None or not total else min(max(idle, _MOST_OVERHEAD), idle + beside / total)
 
 
 def _backlog(rate: float, batches: Sequence[BatchFact], *, gives_all: bool) -> float | None:
-    said = queues.estimate_backlog({OPERATOR: rate}, batches)
-    return rate * batches[-1].seconds if said is None and gives_all else said
+    reported = queues.estimate_backlog({OPERATOR: rate}, batches)
+    return rate * batches[-1].seconds if reported is None and gives_all else reported
 
 
 def _seconds(milliseconds: int | None, c: float | None) -> float | None:
@@ -275,7 +288,7 @@ def _seconds(milliseconds: int | None, c: float | None) -> float | None:
 
 
 def _waits(batches: Sequence[BatchFact], rate: float) -> Iterator[tuple[BatchFact, float, float]]:
-    """The least and the most that a record of each batch took."""
+    """Yield each batch with records, and the least and the greatest latency of its records in seconds."""
     for before, batch in pairwise([None, *batches]):
         if batch is None or not batch.input_records:
             continue
@@ -287,7 +300,6 @@ def _waits(batches: Sequence[BatchFact], rate: float) -> Iterator[tuple[BatchFac
 
 
 def _covered(before: BatchFact | None, batch: BatchFact) -> float | None:
-    """a_i."""
     if batch.offered_seconds is not None:
         return batch.offered_seconds
     return None if before is None else max(0.0, (batch.started_ms - before.started_ms) / 1000)
@@ -319,17 +331,16 @@ def _hottest(tasks: Sequence[TaskFact]) -> float | None:
 
 
 def _handed_on(tasks: Sequence[TaskFact]) -> int | None:
-    """To a shuffle or to files. Zero says little: Spark counts nothing that goes to most sinks, or to the driver."""
+    """Return the records to a shuffle or to files. A zero means little: Spark does not count most sinks."""
     return sum_or_none((sum_or_none(task.sent for task in tasks), sum_or_none(task.written for task in tasks)))
 
 
 def _output(batches: Sequence[BatchFact]) -> int | None:
-    """What the sink says that it took."""
     return sum_or_none(batch.output_records for batch in batches) or None
 
 
 def _last(batches: Sequence[BatchFact]) -> str | None:
-    """The stage that every batch ends with, where there is such a one."""
+    """Return the name of the stage that every batch ends with, None where batches end differently."""
     ends = {max(batch.stages, key=lambda stage: stage.stage).operator for batch in batches if batch.stages}
     return ends.pop() if len(ends) == 1 else None
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_reading import read_lines
+from log_reading import batches, read_lines
 
 from autotrascale.analyze.critical.edges import make_edges
 from autotrascale.analyze.critical.gaps import fill_gaps
 from autotrascale.analyze.critical.participation_table import measure_windows
-from autotrascale.analyze.critical.spark_trace import read_batches, trace_batches
+from autotrascale.analyze.critical.spark_trace import trace_batches
+from autotrascale.analyze.joiner import Joiner
 from autotrascale.analyze.live.critical_windows import CriticalWindows
 from autotrascale.domain.critical_path_report import CriticalPathReport
 from autotrascale.monitor.eventlog.follower import Follower
@@ -21,7 +22,7 @@ LINES = read_lines(Path(__file__).parent / "logs" / "marked")
 
 
 def whole(seconds: float) -> list[CriticalPathReport]:
-    edges, names = make_edges(trace_batches(list(read_batches(LINES))))
+    edges, names = make_edges(trace_batches(batches(LINES, Joiner(every_stage=True))))
     return measure_windows(fill_gaps(edges), names, seconds, application="app", query="counting")
 
 

@@ -13,16 +13,17 @@ import pytest
 from drawn_batches import drawn_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_reading import read_lines
+from log_reading import batches, read_lines
 
 from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind
 from autotrascale.analyze.critical.driver_phases import DRIVER
 from autotrascale.analyze.critical.edges import make_edges
 from autotrascale.analyze.critical.gaps import fill_gaps
 from autotrascale.analyze.critical.participation_table import measure_windows
-from autotrascale.analyze.critical.spark_trace import read_batches, trace_batch, trace_batches
+from autotrascale.analyze.critical.spark_trace import trace_batch, trace_batches
 from autotrascale.analyze.critical.task_phases import split_task
 from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.joiner import Joiner
 
 LOGS = Path(__file__).parent / "logs"
 CLOSE = 1e-6 * 1e3  # ms: what is lost in adding up times of day
@@ -31,7 +32,7 @@ Vertex = tuple[str, float]
 
 
 def recorded(log: str) -> list[BatchFact]:
-    return list(read_batches(read_lines(LOGS / log)))
+    return batches(read_lines(LOGS / log), Joiner(every_stage=True))
 
 
 @pytest.fixture(scope="module", params=["marked", "filters", "plain"])

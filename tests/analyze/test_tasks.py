@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.task_facts import SQUARE, make_task_fact, none_if_unknown
+from autotrascale.analyze.sums import none_if_unknown
+from autotrascale.analyze.task_facts import SQUARE, make_task_fact
 from autotrascale.monitor.eventlog.events import (
     UNKNOWN,
     InputMetrics,

@@ -90,7 +90,7 @@ def test_it_goes_on_with_other_sizes_and_comes_back_from_those_with_which_it_can
             assert live.start(K).running == K
             assert (heap(cluster), live.launch.number, live.launch.action) == ("560M", 5, 3)
             assert live.arrived() is not None
-            assert live.use.conf.said[HEAP] == "560m"
+            assert live.use.conf.settings[HEAP] == "560m"
             check(live, tmp_path / "job", records.records)
         assert not cluster.executors() or gone(cluster)
 

@@ -77,15 +77,15 @@ def measure_log(measuring: Measuring, log: Sequence[LogFile]) -> MeasuredLog:
     system, folder = open_filesystem(measuring.folder)
     system.create_dir(folder)
     path = f"{folder}/{number}.parquet"
-    with TemporaryFile() as kept, pq.ParquetWriter(path, SNAPSHOTS, filesystem=system) as writer:
+    with TemporaryFile() as spilled, pq.ParquetWriter(path, SNAPSHOTS, filesystem=system) as writer:
         operators: dict[str, OperatorsSeen] = defaultdict(OperatorsSeen)
         for window in _windows(_facts(source, joiner), measuring.seconds, operators):
-            pickle.dump(window, kept)
-        kept.seek(0)
+            pickle.dump(window, spilled)
+        spilled.seek(0)
         topologies = {run: seen.topology() for run, seen in operators.items()}
         slots = joiner.stays.most_slots() or 1
         rows: list[dict[str, Any]] = []
-        for window in _load(cast("BinaryIO", kept)):
+        for window in _load(cast("BinaryIO", spilled)):
             is_stream = metrics.is_stream(window.batches)
             if joiner.has_streams and not is_stream:
                 continue  # a query that is no stream counts only in a log without streams
@@ -150,10 +150,10 @@ def _windows(facts: Iterable[Fact], seconds: float | None, operators: dict[str, 
         yield from run.finish()
 
 
-def _load(kept: BinaryIO) -> Iterator[RunWindow]:
+def _load(file: BinaryIO) -> Iterator[RunWindow]:
     while True:
         try:
-            yield pickle.load(kept)
+            yield pickle.load(file)
         except EOFError:
             return
 

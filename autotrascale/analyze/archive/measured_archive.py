@@ -74,7 +74,7 @@ class MeasuredArchive:
 
     @property
     def unmeasured(self) -> dict[str, int]:
-        """The number of windows without a snapshot, by job: the log does not say what their sources offered."""
+        """The number of windows without a snapshot, by job: the log does not hold their input rate."""
         counts = sum((Counter(log.unmeasured) for log in self.logs), Counter[str]())
         return {job: counts[job] for job in sorted(counts)}
 

@@ -1,1 +1,1 @@
-"""What a job's latency is made of: the critical paths through what its driver and its slots do, and who is on them."""
+"""Critical paths through the work of a job's driver and slots, and the share of each part in them."""

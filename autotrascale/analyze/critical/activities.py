@@ -1,8 +1,8 @@
-"""What was done where and when: the edges that a graph of a program's activities is made of.
+"""Activities and messages: the edges of a program activity graph.
 
-A *timeline* does one thing at a time: the driver, one task slot of an executor. An *activity* is an edge along one of
-them, from when it began to when it ended; a *message* is an edge from one to another. What a log does not say is
-`unknown`, an edge of its own kind and not a guess.
+A *timeline* does one thing at a time: the driver, or one task slot of an executor. An *activity* is an edge along a
+timeline, from its begin to its end. A *message* is an edge from one timeline to another. Time that the log does not
+explain is `unknown`, an edge of its own kind.
 
 Hoffmann, "Managing Latency and Scaling of Distributed Dataflow Systems" (SnailTrail), §3.2 and §3.3.1.
 """
@@ -14,13 +14,15 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
+    """The kind of an activity or message."""
+
     planning = "planning"
     offsets = "offsets"
     log = "write-ahead-log"
     commit = "commit"
     scheduling = "scheduling"
     deserialising = "deserialising"
-    python = "python-workers"  # starting them, and what is carried to them and back
+    python = "python-workers"  # starting Python workers, and moving records to them and back
     processing = "processing"
     state_load = "state-load"
     state_commit = "state-commit"
@@ -36,7 +38,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Activity:
-    """One edge along a timeline ("driver", "executor 1 slot 3")."""
+    """An edge along a timeline ("driver", "executor 1 slot 3")."""
 
     timeline: str
     start_ms: float
@@ -48,7 +50,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Message:
-    """One edge from a timeline to another: a task launched, its result, a block of a shuffle."""
+    """An edge from a timeline to another: the launch of a task, its result, a block of a shuffle."""
 
     source: str
     sent_ms: float
@@ -60,5 +62,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ActivityTrace:
+    """The activities and messages of a span of time."""
+
     activities: tuple[Activity, ...]
     messages: tuple[Message, ...]

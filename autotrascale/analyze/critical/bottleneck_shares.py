@@ -1,11 +1,11 @@
-"""What of the batches' critical paths more instances would not shorten: the little of it that decisions go by.
+"""The shares of a batch's critical paths that more instances would not shorten.
 
-    driver      participation of the driver's timeline, but for what is named below
-    commits     of the write-ahead log, the commit log and the commits of state
-    external    of the sink's time on the driver
-    straggler   Σ over operators of what the longest path would lose, were each one's instances equally busy
+    driver      participation of the driver's timeline, without the parts below
+    commits     write-ahead log, commit log and commits of state
+    external    the sink's time on the driver
+    straggler   Σ over operators of the loss of the longest path if the operator's instances were equally busy
 
-Each batch is a window of its own, from its trigger to its commit; shares are weighted by their seconds.
+Each batch is a window of its own, from its trigger to its commit. Shares are weighted by the batches' seconds.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from autotrascale.analyze.facts import BatchFact
 from autotrascale.domain.critical_path_report import CriticalPathReport, average_reports
 from autotrascale.domain.snapshot import CriticalShares
 
-_NEWEST = 20  # batches: more of one window say the same
+_NEWEST = 20  # batches: more batches of a window give the same shares
 _COMMITS = (Kind.log, Kind.commit, Kind.state_commit)
 _EXTERNAL = (Kind.sink, Kind.external)
-_LOGS = (Kind.log, Kind.commit)  # of the commits, what the driver does
+_LOGS = (Kind.log, Kind.commit)  # the commits in the driver
 
 
 def measure_critical(batches: Sequence[BatchFact]) -> CriticalShares | None:
-    """None where the log does not say when tasks ran."""
-    told = [batch for batch in batches[-_NEWEST:] if any(task.times is not None for task in batch.tasks)]
-    windows = [window for batch in told if (window := measure_batch_participation(batch)) is not None]
+    """Return the shares of the newest batches, None where the log does not hold the times of tasks."""
+    timed = [batch for batch in batches[-_NEWEST:] if any(task.times is not None for task in batch.tasks)]
+    windows = [window for batch in timed if (window := measure_batch_participation(batch)) is not None]
     return summarise_critical(average_reports(windows)) if windows else None
 
 
 def measure_batch_participation(batch: BatchFact) -> CriticalPathReport | None:
-    """Of one batch, whole. None of one that took no time."""
+    """Return the critical paths of one batch, None for a batch that took no time."""
     edges, names = make_edges(trace_batch(batch))
     begin, width = batch.started_ms * TICKS, round(batch.seconds * 1000) * TICKS
     if width <= 0:
@@ -49,6 +49,7 @@ def measure_batch_participation(batch: BatchFact) -> CriticalPathReport | None:
 
 
 def summarise_critical(window: CriticalPathReport) -> CriticalShares:
+    """Return the shares of a window."""
     kinds: dict[str, float] = defaultdict(float, {part.name: part.participation for part in window.kinds})
     lag = {each.of: 1 - each.at_best for each in window.what_ifs if each.change == "even"}
     external = sum(kinds[kind] for kind in _EXTERNAL)
@@ -63,5 +64,5 @@ def summarise_critical(window: CriticalPathReport) -> CriticalShares:
 
 
 def _share(value: float) -> float:
-    """Sums of floats may leave it by a hair."""
+    # Sums of floats may leave the range by rounding.
     return min(1.0, max(0.0, value))

@@ -1,20 +1,20 @@
-"""What the driver did in a batch, from the durations that Spark reports of it and from its jobs, stages and tasks.
+"""The driver's activities in a batch, from the durations that Spark reports and from jobs, stages and tasks.
 
-    Spark's name               what it is here
-    latestOffset, getBatch …   asking sources for offsets, and for what lies between them
-    walCommit                  the write-ahead log: which offsets this batch has
+    Spark's name               activity
+    latestOffset, getBatch …   asking sources for offsets, and for the records between them
+    walCommit                  write-ahead log: the offsets of this batch
     queryPlanning              planning
     addBatch                   the batch's jobs, see below
-    commitOffsets              the commit log
+    commitOffsets              commit log
 
-Durations come without times. They stand in the order in which Spark does these things, from the trigger on, and the
-commit ends with the batch. What is in none of them is unknown; it stands before addBatch as far as the jobs say that
-this began later, and behind it otherwise.
+Spark reports durations without times. They are placed in the order in which Spark does these things, from the trigger
+on, and the commit ends with the batch. The rest is unknown. It is placed before addBatch as far as the jobs show that
+addBatch began later, and behind addBatch otherwise.
 
-Within addBatch the driver waits while tasks run. It schedules from the moment when a stage could have begun (its job
-was submitted, the stages that it reads had ended) to its first task, and from its last task to its end. Behind the last
-job the sink commits. Before and between jobs it is not said what it does, unless the sink is a function of the user's,
-which Spark calls there (`foreachBatch`): then that is the sink's time.
+Within addBatch the driver waits while tasks run. It schedules from the moment when a stage could begin (its job is
+submitted, its parent stages have ended) to the stage's first task, and from the last task to the stage's end. Behind
+the last job the sink commits. The time before and between jobs is unknown, unless the sink is the user's own function
+(`foreachBatch`), which Spark calls there: then it is the sink's time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autotrascale.analyze.critical.activities import Activity, Kind
 from autotrascale.analyze.facts import BatchFact
 
 DRIVER = "driver"
-MOMENT = 0.01  # ms: that a launch takes the driver at least; Spark tells the time in whole milliseconds
+MOMENT = 0.01  # ms: least time of a launch in the driver, because Spark's clock has whole milliseconds
 FOREACH_BATCH = "ForeachBatchSink"
 _BEFORE = {
     "latestOffset": Kind.offsets,
@@ -46,6 +46,8 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class DriverPhase:
+    """An activity of the driver."""
+
     kind: Kind
     begin_ms: float
     end_ms: float
@@ -53,7 +55,7 @@ class DriverPhase:
 
 @dataclass(frozen=True)
 class StageSpan:
-    """Of a stage: when it could have begun, its tasks from the first launch to the last end, and when it was over."""
+    """The times of a stage: when it could begin, its first launch, its last task's end, and its own end."""
 
     ready_ms: float
     first_ms: float
@@ -63,7 +65,7 @@ class StageSpan:
 
 @dataclass(frozen=True)
 class BatchOutline:
-    """A batch's own durations, before anything is known of its tasks. `jobs` is the time of addBatch."""
+    """The durations of a batch without its tasks. `jobs` is the time of addBatch."""
 
     before: tuple[DriverPhase, ...]
     jobs: Span
@@ -71,6 +73,7 @@ class BatchOutline:
 
 
 def outline_batch(batch: BatchFact) -> BatchOutline:
+    """Place the durations of a batch one behind the other."""
     at, end = float(batch.started_ms), batch.committed_ms
     left = end - at
     lengths: dict[str, float] = {}
@@ -95,7 +98,7 @@ def outline_batch(batch: BatchFact) -> BatchOutline:
 
 
 def split_add_batch(batch: BatchFact, jobs: Span, stages: Sequence[StageSpan]) -> tuple[DriverPhase, ...]:
-    """What it did in addBatch, whole and in order."""
+    """Return the driver's activities in addBatch, without gaps and in order."""
     begin, end = jobs
     launches = [(s.ready_ms, max(s.first_ms, s.ready_ms + MOMENT)) for s in stages]
     scheduling = _merged([*launches, *((s.last_ms, s.over_ms) for s in stages)], jobs)
@@ -119,6 +122,7 @@ def split_add_batch(batch: BatchFact, jobs: Span, stages: Sequence[StageSpan]) -
 
 
 def make_activities(phases: Iterable[DriverPhase]) -> list[Activity]:
+    """Return the phases as activities of the driver's timeline."""
     return [Activity(DRIVER, phase.begin_ms, phase.end_ms, phase.kind) for phase in phases]
 
 
@@ -127,7 +131,7 @@ def _real(phases: Iterable[DriverPhase]) -> tuple[DriverPhase, ...]:
 
 
 def _merged(spans: Iterable[Span], within: Span) -> list[Span]:
-    """Cut to the bounds, those that touch made one."""
+    """Return the spans cut to the bounds, with touching spans merged."""
     found: list[Span] = []
     for low, high in sorted((max(low, within[0]), min(high, within[1])) for low, high in spans):
         if high <= low:
@@ -140,5 +144,5 @@ def _merged(spans: Iterable[Span], within: Span) -> list[Span]:
 
 
 def _holds(spans: Sequence[Span], at: float) -> bool:
-    """Whether it lies in one, which may begin there and may not end there."""
+    """Tell whether `at` lies in a span. A span includes its begin and excludes its end."""
     return any(low <= at < high for low, high in spans)

@@ -2,19 +2,19 @@
 
     symbol   meaning                                                     unit, shape
     E        edges                                                       —
-    tick     a microsecond: Spark's clocks have a thousandth of that     1 µs
-    window   of which window an edge is, where edges were cut            whole number, [E]
-    source   number of the timeline that it begins on, target: ends on   [E]; the same for an activity
-    start    when it begins, end: ends                                   ticks since 1970, or of its window, [E]
+    tick     a microsecond: Spark's clocks have milliseconds             1 µs
+    window   number of the edge's window, where edges were cut           whole number, [E]
+    source   number of the timeline where the edge begins;               [E]
+    target   … where it ends: the same timeline for an activity          [E]
+    start    begin of the edge, end: its end                             ticks since 1970, or of its window, [E]
     kind     place in KINDS;  operator, instance: numbers, -1: none      [E]
-    message  whether it goes from one timeline to another                [E]
+    message  the edge leads from one timeline to another                 [E]
 
-Ticks are whole: lengths of paths must be equal where they are equal, and sums of floats are not.
+Ticks are whole numbers: equal lengths of paths must compare as equal, and sums of floats do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -34,7 +34,7 @@ TICKS = 1000  # in a millisecond
 
 @dataclass(frozen=True)
 class Names:
-    """What the numbers of timelines and operators stand for."""
+    """The names of the numbered timelines and operators."""
 
     timelines: tuple[str, ...]
     operators: tuple[str, ...]
@@ -42,6 +42,8 @@ class Names:
 
 @dataclass(frozen=True)
 class Edges:
+    """Edges in columns, as in the table above."""
+
     source: Numbers
     target: Numbers
     start: Numbers
@@ -56,20 +58,21 @@ class Edges:
         return len(self.source)
 
     def taken(self, which: NDArray[Any]) -> Self:
-        """Those at these places, or for which it is true."""
+        """Return the edges at these places, or the edges for which `which` is true."""
         return replace(self, **{each.name: getattr(self, each.name)[which] for each in fields(self)})
 
     def moved(self, ticks: int) -> Self:
-        """Later by so much."""
+        """Return the edges moved to later times by `ticks`."""
         return replace(self, start=self.start + ticks, end=self.end + ticks)
 
     def joined(self, *others: Edges) -> Edges:
+        """Return these edges and the edges of `others`."""
         parts = (self, *others)
         return Edges(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(self)))
 
 
 def make_edges(trace: ActivityTrace) -> tuple[Edges, Names]:
-    """A trace in columns, all of it in window 0. Refuses what has no place in time."""
+    """Return a trace in columns, all of it in window 0. Raises `InputError` for an impossible time."""
     timelines, operators = _Numbering(), _Numbering()
     rows = [_activity(each, timelines, operators) for each in trace.activities]
     rows += [_message(each, timelines, operators) for each in trace.messages]
@@ -80,9 +83,12 @@ def make_edges(trace: ActivityTrace) -> tuple[Edges, Names]:
 
 
 def cut_into_windows(edges: Edges, width: int) -> Edges:
-    """Every edge as far as it lies in each window of `width` ticks, windows counted from 1970 and times from the
-    beginning of their window (Def. 10). What touches a window and has no time in it is no edge of it; a message that
-    took no time is, unless it was at the very beginning, where every path begins anyway."""
+    """Return every edge as far as it lies in each window of `width` ticks (Def. 10).
+
+    Windows are counted from 1970, and times from the begin of their window. An edge that only touches a window has no
+    time in it and is left out. A message without duration stays, except at the very begin of a window, where every
+    path begins.
+    """
     took_time = edges.end > edges.start
     edges = edges.taken(took_time | (edges.message & (edges.start % width > 0)))
     first = edges.start // width
@@ -97,6 +103,7 @@ def cut_into_windows(edges: Edges, width: int) -> Edges:
 
 
 def tick(ms: float) -> int:
+    """Return milliseconds in ticks."""
     return round(ms * TICKS)
 
 
@@ -130,9 +137,3 @@ def _check(place: str, start_ms: float, end_ms: float) -> None:
     if not 0 <= start_ms <= end_ms <= LATEST_MS:
         seen, remedy = f"{start_ms} to {end_ms} ms", "give times since 1970 in ms, of one clock"
         raise InputError(f"timeline {place}", "ends before it begins, or at no time", seen=seen, remedy=remedy)
-
-
-def number_names(values: Iterable[str | None]) -> tuple[Numbers, tuple[str, ...]]:
-    """Their numbers, and what these stand for."""
-    numbering = _Numbering()
-    return np.array([NONE if one is None else numbering.of(one) for one in values], np.int64), numbering.names()

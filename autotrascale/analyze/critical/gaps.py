@@ -1,12 +1,12 @@
-"""What a timeline does between two activities: it waits, or nobody knows.
+"""The time of a timeline between two activities: waits, or unknown time.
 
-A gap that a message ends was a wait for it (§3.3.3, Assumption 2: every wait is ended by a message). What follows the
-last message in a gap, and a gap without one, is `unknown`. Nothing is known before a timeline's first activity and
-after its last: there it waits, for no path needs it there.
+A gap that a message ends was a wait for this message (§3.3.3, Assumption 2: every wait is ended by a message). The rest
+of a gap behind its last message, and a gap without a message, is `unknown`. Before its first activity and after its
+last a timeline waits, because no path needs it there.
 
-differs: gaps below 100 ms are closed in the thesis (Table 3.2). Here they stay as what they are; an edge costs nothing.
+differs: the thesis closes gaps below 100 ms (Table 3.2). Here they stay, because an edge costs nothing.
 
-Waits are no edges here. Whatever time of a timeline no edge covers is a wait: see `graph`.
+Waits are no edges here. Time of a timeline that no edge covers is a wait: see `graph`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from autotrascale.analyze.critical.edges import NONE, UNKNOWN, WAITING, Edges, N
 
 
 def fill_gaps(edges: Edges) -> Edges:
-    """One thing at a time on each timeline, what is unknown as edges, and no waits. Times are those of whole traces:
-    a gap is judged by what ends it, which may come long after a window."""
+    """Return one activity at a time on each timeline, with edges for unknown time and without waits.
+
+    The edges must be those of whole traces: the message that ends a gap may come long after a window.
+    """
     activities, messages = edges.taken(~edges.message), edges.taken(edges.message)
     activities = _one_at_a_time(activities)
     unknown = _unknown(activities, messages)
@@ -28,15 +30,15 @@ def fill_gaps(edges: Edges) -> Edges:
 
 
 def _one_at_a_time(activities: Edges) -> Edges:
-    """An activity ends where the next of its timeline begins (Def. 6). In order of timelines and time."""
+    """Return activities that end where the next one of their timeline begins (Def. 6), sorted."""
     ordered = activities.taken(np.lexsort((activities.end, activities.start, activities.source)))
     if len(ordered) < 2:
         return ordered.taken(ordered.end > ordered.start)
     same = ordered.source[1:] == ordered.source[:-1]
     end = ordered.end.copy()
     end[:-1] = np.where(same, np.minimum(end[:-1], ordered.start[1:]), end[:-1])
-    kept = replace(ordered, end=end)
-    return kept.taken(kept.end > kept.start)
+    separate = replace(ordered, end=end)
+    return separate.taken(separate.end > separate.start)
 
 
 def _unknown(activities: Edges, messages: Edges) -> Edges:
@@ -53,7 +55,7 @@ def _unknown(activities: Edges, messages: Edges) -> Edges:
 
 
 def _last_received(messages: Edges, timeline: Numbers, until: Numbers) -> Numbers:
-    """When the last message up to then came to this timeline; -1 where none did."""
+    """Return the time of the last message that reached each timeline until then, -1 without any."""
     if not len(messages) or not len(until):
         return np.full(len(until), -1)
     ordered = messages.taken(np.lexsort((messages.end, messages.target)))

@@ -1,23 +1,23 @@
 """The program activity graph of a window, of many windows at once.
 
     symbol   meaning                                                        unit, shape
-    strand   a timeline of a window                                         —
+    strand   a timeline within a window                                     —
     code     a place on all strands in order: strand, tick, side            whole number
-    V        vertices: the beginnings and ends of strands, and wherever a message is sent or received
+    V        vertices: begins and ends of strands, and places where a message is sent or received
     link     an edge of the graph: from a vertex to the next of its strand, or a message
-    piece    what one activity does within one link of a strand, or a wait there
-    wait     how long a link waits                                          ticks, [links]
+    piece    an activity within one link of a strand, or a wait there
+    wait     waiting time of a link                                         ticks, [links]
 
-Vertices where no message comes or goes are left out: whatever passes one end of such a stretch passes the other. So
-links are few, and each has the pieces that lie in it.
+A place without messages is no vertex: every path through one end of such a stretch passes the other end. So links are
+few, and each has the pieces that lie in it.
 
 Where one activity ends and the next begins in the same tick, messages sent come before messages received (side 0, then
-1): the result of a task is no consequence of the next one's launch, on the same slot in the same millisecond. Messages
-without duration that would still lead in a circle, within one tick, are left out.
+1): the result of a task is no consequence of the next task's launch on the same slot in the same millisecond. Messages
+without duration that would still form a cycle within one tick are left out.
 
-Waits: in the thesis no critical path waits, and one that cannot but wait has no answer. Here every strand is a way from
-the beginning of its window to the end, and paths wait as little as any path can: see `paths`. Where some path need not
-wait at all, that is the thesis's own answer.
+Waits: in the thesis no critical path waits, and a path that must wait has no answer. Here every strand leads from the
+begin of its window to the end, and paths wait as little as any path can (`paths`). Where a path without waits exists,
+the result is the thesis's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from autotrascale.analyze.critical.edges import NONE, Edges, Numbers
 
 @dataclass(frozen=True)
 class Graph:
-    """`windows` are those that there are, in order; whatever belongs to one of them says its place there."""
+    """The graph of all windows. `windows` holds their numbers in order; other arrays refer to places in it."""
 
     windows: Numbers
     width: int  # ticks
@@ -50,20 +50,22 @@ class Graph:
 
     @property
     def vertices(self) -> int:
+        """The number of vertices."""
         return len(self.vertex_strand)
 
     @property
     def link_strand(self) -> Numbers:
-        """Of a message that where it was sent."""
+        """The strand of each link; of a message, the sender's strand."""
         return self.vertex_strand[self.source]
 
     @property
     def link_window(self) -> Numbers:
+        """The place of each link's window."""
         return self.strand_window[self.link_strand]
 
 
 def build_graph(edges: Edges, width: int) -> Graph:
-    """Of edges that were `cut` to windows of `width` ticks."""
+    """Return the graph of edges that were cut to windows of `width` ticks."""
     messages, activities = np.flatnonzero(edges.message), np.flatnonzero(~edges.message)
     strands, source, target = _strands(edges)
     span = 2 * width + 2  # codes of a strand
@@ -108,7 +110,7 @@ def build_graph(edges: Edges, width: int) -> Graph:
 
 
 def _distinct(values: Numbers) -> Numbers:
-    """In order, as `np.unique` has them, which makes a table of hashes first and takes far longer."""
+    """Return the distinct values in order. `np.unique` builds a hash table first and takes far longer."""
     ordered = np.sort(values)
     return ordered[np.r_[True, ordered[1:] != ordered[:-1]]] if len(ordered) else ordered
 
@@ -122,7 +124,7 @@ def _among(values: Numbers, ordered: Numbers) -> NDArray[np.bool_]:
 
 
 def _strands(edges: Edges) -> tuple[Numbers, Numbers, Numbers]:
-    """(window, timeline) of each, in order, and those on which edges begin and end."""
+    """Return (window, timeline) of each strand in order, and the strands where edges begin and end."""
     many = int(max(edges.source.max(initial=0), edges.target.max(initial=0))) + 1
     keys = np.concatenate([edges.window * many + edges.source, edges.window * many + edges.target])
     there, number = np.unique(keys, return_inverse=True)
@@ -130,7 +132,7 @@ def _strands(edges: Edges) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _covering(codes: Numbers, activities: Numbers, begin: Numbers, end: Numbers) -> Numbers:
-    """Which activity is under way from here to the next code; NONE: none."""
+    """Return the activity from each code to the next one, NONE without any."""
     if not len(activities):
         return np.full(len(codes), NONE)
     ordered = activities[np.argsort(begin[activities], kind="stable")]
@@ -139,7 +141,7 @@ def _covering(codes: Numbers, activities: Numbers, begin: Numbers, end: Numbers)
 
 
 def _in_order(sent: Numbers, received: Numbers, at_once: NDArray[np.bool_], vertex: Numbers) -> NDArray[np.bool_]:
-    """All messages but those that lead, within one tick, in a circle and from a later timeline to an earlier one."""
+    """Tell which messages to keep: all but those in a cycle within one tick that lead back to an earlier timeline."""
     instant = np.flatnonzero(at_once)
     seams = np.flatnonzero((vertex[1:] - vertex[:-1] == 1) & (vertex[:-1] % 2 == 0))
     source, target = np.concatenate([sent[instant], seams]), np.concatenate([received[instant], seams + 1])
@@ -150,8 +152,10 @@ def _in_order(sent: Numbers, received: Numbers, at_once: NDArray[np.bool_], vert
 
 
 def _circular(source: Numbers, target: Numbers) -> NDArray[np.bool_]:
-    """Which of these links are part of a circle, or lead from one to another: what is left when those that nothing
-    leads to, and those that lead nowhere, are taken away again and again."""
+    """Tell which links are part of a cycle, or lead from one cycle to another.
+
+    These links remain when links without predecessor and links without successor are removed again and again.
+    """
     left = np.ones(len(source), bool)
     while True:
         fewer = left & np.isin(source, target[left]) & np.isin(target, source[left])

@@ -13,7 +13,7 @@ from autotrascale.analyze.critical.paths import Floats
 
 
 class Groups:
-    """Rows that agree in all of `keys`, in order of these. Keys are -1 or more."""
+    """Groups of rows that agree in all of `keys`, in the order of the keys. Keys are -1 or more."""
 
     def __init__(self, *keys: Numbers) -> None:
         combined = np.zeros(len(keys[0]), np.int64)
@@ -32,8 +32,10 @@ class Groups:
         return self._of
 
     def sums(self, weights: NDArray[Any]) -> Floats:
+        """Return the sum of `weights` over each group."""
         return sum_by_group(self._of, weights, len(self))
 
 
 def sum_by_group(of: Numbers, weights: NDArray[Any], many: int) -> Floats:
+    """Return the sums of `weights` over `many` groups; `of` holds the group of each row."""
     return np.bincount(of, weights, many).astype(np.float64, copy=False)

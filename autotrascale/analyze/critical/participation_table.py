@@ -9,7 +9,7 @@ instance       number of an instance
 participation  in the critical paths; of `uncovered` the share of the window               of one
 busy_ms        time for which the subject was active                                       ms
 instances      instances of an operator
-at_best        what a change leaves of the longest path                                    of its present length
+at_best        length of the longest path after a change                                   of its present length
 path_ms        time for which the window's critical paths work                             ms
 """
 

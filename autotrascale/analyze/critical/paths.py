@@ -1,12 +1,12 @@
-"""Sweeps over all vertices of a graph in topological order: of many windows at once, one level after another.
+"""Sweeps over all vertices of a graph in topological order, for many windows at once, level by level.
 
     symbol   meaning                                                              unit, shape
-    level    links on the longest way to a vertex from a beginning                [V]
-    least    how long the paths to (from) a vertex wait, that wait least          ticks, [V]
-    c₁, c₂   paths from a beginning to a vertex, from a vertex to an end          counts, [V]
-    N        paths from a beginning to an end, of those that wait least           counts, [windows]
+    level    links on the longest path to a vertex from a begin                   [V]
+    least    least wait of any path to (from) a vertex                            ticks, [V]
+    c₁, c₂   paths from a begin to a vertex, from a vertex to an end              counts, [V]
+    N        paths from a begin to an end with the least wait                     counts, [windows]
 
-Counts grow like 2^(links): each is kept as a float in [½, 1) and a power of two (`frexp`), so that none overflows.
+Counts grow like 2^(links). Each is kept as a float in [½, 1) and a power of two (`frexp`), so that none overflows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOTHING = -(2**30)  # the power of two of a count of zero
 
 
 def compute_path_shares(graph: Graph, levels: Numbers) -> Floats:
-    """c₁ c₂ / N of each link (Def. 13): the share of its window's critical paths that pass it, [links]."""
+    """Return c₁ c₂ / N of each link (Def. 13): the share of its window's critical paths through it, [links]."""
     forwards = Sweep.over(graph.source, graph.target, levels)
     backwards = Sweep.over(graph.target, graph.source, -levels)
     came, goes = _least(graph, forwards, graph.starts), _least(graph, backwards, graph.ends)
@@ -44,7 +44,7 @@ def compute_path_shares(graph: Graph, levels: Numbers) -> Floats:
 
 
 def compute_levels(vertices: int, source: Numbers, target: Numbers) -> Numbers:
-    """Of an acyclic graph: whatever a link leads to has a higher level than where it comes from."""
+    """Return the level of each vertex of an acyclic graph. A link leads to a higher level."""
     order = np.argsort(source, kind="stable")
     leads_to = target[order]
     first = np.searchsorted(source[order], np.arange(vertices + 1))
@@ -63,7 +63,7 @@ def compute_levels(vertices: int, source: Numbers, target: Numbers) -> Numbers:
 
 
 def _each_once(vertices: Numbers, place: Numbers) -> Numbers:
-    """As `np.unique`, in any order; for a few at a time that takes longer than all else. `place` is for notes."""
+    """Return the distinct vertices in any order. `np.unique` takes longer for a few. `place` is scratch memory."""
     at = np.arange(len(vertices))
     place[vertices] = at
     once: Numbers = vertices[place[vertices] == at]
@@ -72,7 +72,7 @@ def _each_once(vertices: Numbers, place: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class SweepStep:
-    """One level: the links that lead to it, by vertex, and where among them the links to each vertex begin."""
+    """A level: its links sorted by target vertex, and the place where the links of each vertex begin."""
 
     links: Numbers
     source: Numbers
@@ -83,7 +83,7 @@ class SweepStep:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Whoever follows the steps knows all that leads to a vertex before it comes there."""
+    """A sweep through all levels. Each vertex comes after all vertices that lead to it."""
 
     links: Numbers
     source: Numbers
@@ -93,6 +93,7 @@ class Sweep:
 
     @classmethod
     def over(cls, source: Numbers, target: Numbers, levels: Numbers) -> Sweep:
+        """Return the sweep along these links."""
         links = np.lexsort((target, levels[target]))
         to = target[links]
         firsts = np.flatnonzero(np.r_[True, to[1:] != to[:-1]]) if len(to) else np.zeros(0, np.int64)
@@ -102,6 +103,7 @@ class Sweep:
         return cls(links, source[links], firsts, vertices, bounds)
 
     def steps(self) -> Iterator[SweepStep]:
+        """Yield the levels in order."""
         until = np.r_[self.firsts, len(self.links)]
         bounds = self.bounds.tolist()
         at = until[self.bounds].tolist()
@@ -123,7 +125,7 @@ def _least(graph: Graph, sweep: Sweep, beginnings: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class _Counts:
-    """value · 2^power."""
+    """Counts as value · 2^power."""
 
     value: Floats
     power: Numbers
@@ -138,7 +140,7 @@ def _counts(vertices: int, sweep: Sweep, beginnings: Numbers) -> _Counts:
 
 
 def _summed(value: Floats, power: Numbers, step: SweepStep) -> tuple[Floats, Numbers]:
-    """Σ value · 2^power of the links to each vertex: as multiples of the greatest power among them."""
+    """Return Σ value · 2^power of the links to each vertex, relative to the greatest power among them."""
     greatest = np.maximum.reduceat(power, step.firsts)
     total = np.add.reduceat(np.ldexp(value, power - np.repeat(greatest, step.many)), step.firsts)
     value, more = np.frexp(total)

@@ -1,32 +1,31 @@
-"""Batches of one query, as Spark's own events tell of them → activities and messages. The same for a job that runs now
-and for an archive: both have `BatchFact`s.
+"""Batches of one query → activities and messages, for a running job and for an archive.
 
-    timeline                     does
-    driver                       plans, logs, schedules, commits; waits while tasks run (`driver`)
-    executor 1 slot 0            tasks, one after another, each in its phases (`task_phases`, `slots`)
-    executor 2 to executor 1 …   nothing of its own: where the blocks come from that a task waits for
+    timeline                     activities
+    driver                       planning, logs, scheduling, commits; waits while tasks run (`driver_phases`)
+    executor 1 slot 0            tasks, one after another, each in its phases (`task_phases`, `task_timelines`)
+    executor 2 to executor 1 …   none: the origin of the blocks that a task waits for
 
     message                      from                              to
-    a task is launched           driver, its stage's first launch  a slot that stood idle, the task's launch
+    a task is launched           driver, its stage's first launch  an idle slot, the task's launch
     its result                   the slot, the task's end          driver, at once
-    a fetch                      the slot, when it begins to wait  the slot, when it has waited enough
+    a fetch                      the slot, begin of the wait       the slot, end of the wait
 
-A slot that stands idle waits for the driver, and the driver for its tasks: so the stages of a batch stand one behind
-the other as they do in Spark, whose driver launches no stage before the last task of those that it reads has ended.
-What began when a slot came free was held up by the task before it, and needs no message.
+An idle slot waits for the driver, and the driver waits for its tasks. So the stages of a batch stand one behind the
+other as in Spark, whose driver launches no stage before the last task of its parent stages has ended. A task that
+begins when its slot becomes free was held up by the task before it, and needs no message.
 
-Spark's log says how long a task waited for blocks and how many of its bytes were remote, not which executor kept it
-waiting. Where only one can have, its name stands for where they come from, else the names of the operators that wrote
-them. So there is one pair of messages for each task that waited, and not one for each pair of tasks; that every
-producer had ended when a consumer began is said by the way through the driver.
+Spark's log says how long a task waited for blocks and how many bytes were remote. It does not say which executor kept
+the task waiting. Where only one executor can have, its name stands for the origin, else the names of the operators
+that wrote the blocks. So there is one pair of messages for each task that waited, and not one for each pair of tasks.
+The path through the driver shows that every producer had ended when a consumer began.
 
-Between two batches the driver waits for its trigger or for input: nothing says for which.
+Between two batches the driver waits for its trigger or for input: the log does not say for which.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -36,12 +35,10 @@ from autotrascale.analyze.critical.driver_phases import DRIVER, MOMENT, StageSpa
 from autotrascale.analyze.critical.task_phases import split_task
 from autotrascale.analyze.critical.task_timelines import PlacedTask, place_tasks
 from autotrascale.analyze.facts import BatchFact, StageFact
-from autotrascale.analyze.joiner import Joiner
-from autotrascale.monitor.eventlog.decoding import EventReader
 
 
 def trace_batches(batches: Sequence[BatchFact]) -> ActivityTrace:
-    """Of one query's batches, in any order. Those of different runs do not overlap."""
+    """Return the trace of one query's batches, in any order. Batches of different runs must not overlap."""
     ordered = sorted(batches, key=lambda batch: (batch.started_ms, batch.batch))
     activities: list[Activity] = []
     messages: list[Message] = []
@@ -57,7 +54,7 @@ def trace_batches(batches: Sequence[BatchFact]) -> ActivityTrace:
 
 
 def trace_batch(batch: BatchFact) -> ActivityTrace:
-    """All of it lies between the batch's trigger and its commit."""
+    """Return the trace of a batch, between its trigger and its commit."""
     outline = driver_phases.outline_batch(batch)
     tasks = place_tasks(batch.tasks, *outline.jobs)
     spans = _spans(batch, tasks)
@@ -68,25 +65,19 @@ def trace_batch(batch: BatchFact) -> ActivityTrace:
     messages: list[Message] = []
     for task in tasks:
         operator = operators.get(task.task.stage)
-        waited = _before(task, spans[task.task.stage], operator)
+        waited = _trace_before(task, spans[task.task.stage], operator)
         activities += waited.activities
         messages += waited.messages
-        did = _task(task, operator, fetching)
+        launched_ms = max((each.received_ms for each in waited.messages), default=task.begin_ms)
+        did = _trace_task(task, operator, fetching, launched_ms)
         activities += did.activities
         messages += did.messages
         messages.append(Message(task.timeline, task.end_ms, DRIVER, task.end_ms, Kind.scheduling, operator))
     return ActivityTrace(tuple(activities), tuple(messages))
 
 
-def read_batches(lines: Iterable[bytes]) -> Iterator[BatchFact]:
-    """The batches of one application's log, each as soon as its report is read. What is no event of use is passed over:
-    who must know of damage reads with a `Follower` or from an archive."""
-    facts = EventReader().read(lines, Joiner(every_stage=True).take)
-    return (fact for fact in facts if isinstance(fact, BatchFact))
-
-
-def _before(task: PlacedTask, stage: StageSpan, operator: str | None) -> ActivityTrace:
-    """How it came to its slot: launched when that stood idle, or as soon as it was free."""
+def _trace_before(task: PlacedTask, stage: StageSpan, operator: str | None) -> ActivityTrace:
+    """Return the time of a slot before a task: idle until the launch, or held up by the task before."""
     idle = task.before_ms is None or task.before_ms < stage.first_ms
     gap: list[Activity] = []
     if task.before_ms is not None and task.before_ms < task.begin_ms:
@@ -99,8 +90,8 @@ def _before(task: PlacedTask, stage: StageSpan, operator: str | None) -> Activit
     return ActivityTrace(tuple(gap), (launch,) if launch.received_ms < task.end_ms else ())
 
 
-def _task(task: PlacedTask, operator: str | None, fetching: _Fetches) -> ActivityTrace:
-    """Its phases. While it waits for blocks it does nothing; what it waits for is the message."""
+def _trace_task(task: PlacedTask, operator: str | None, fetching: _Fetches, launched_ms: float) -> ActivityTrace:
+    """Return the phases of a task. While it waits for blocks its slot waits for a message."""
     at = task.begin_ms
     activities: list[Activity] = []
     messages: list[Message] = []
@@ -111,8 +102,9 @@ def _task(task: PlacedTask, operator: str | None, fetching: _Fetches) -> Activit
         doing = kind
         if kind is Kind.fetch:
             doing, source = Kind.waiting, fetching.source(task)
-            messages.append(Message(task.timeline, at, source, at, kind, operator))
-            messages.append(Message(source, at, task.timeline, end, kind, operator))
+            sent = min(max(at, launched_ms), end)  # a task asks for blocks after its launch
+            messages.append(Message(task.timeline, sent, source, sent, kind, operator))
+            messages.append(Message(source, sent, task.timeline, end, kind, operator))
         activities.append(Activity(task.timeline, at, end, doing, operator, task.task.index))
         at = end
     return ActivityTrace(tuple(activities), tuple(messages))
@@ -120,7 +112,7 @@ def _task(task: PlacedTask, operator: str | None, fetching: _Fetches) -> Activit
 
 @dataclass(frozen=True)
 class _Fetches:
-    """Where tasks' blocks come from."""
+    """The origins of the blocks that tasks fetch."""
 
     stages: Mapping[int, StageFact]
     ran_on: Mapping[int, frozenset[str]]  # by stage, the executors of its tasks
@@ -134,7 +126,7 @@ class _Fetches:
         return cls(stages, {stage: frozenset(names) for stage, names in ran_on.items()})
 
     def source(self, task: PlacedTask) -> str:
-        """A name of its own for each slot that is sent to: tasks that wait at once do not wait for one another."""
+        """Return the origin's timeline. Each slot has its own, so that waiting tasks do not wait for one another."""
         stage, times = self.stages.get(task.task.stage), task.task.times
         parents = stage.parents if stage else ()
         makers = {name for parent in parents for name in self.ran_on.get(parent, ())}
@@ -150,7 +142,7 @@ class _Fetches:
 
 
 def _spans(batch: BatchFact, tasks: Iterable[PlacedTask]) -> dict[int, StageSpan]:
-    """By stage. One that reads from others is ready when they have ended, and none is before its job is submitted."""
+    """Return the times of each stage. A stage is ready when its parents have ended and its job is submitted."""
     stages = {stage.stage: stage for stage in batch.stages}
     first: dict[int, float] = {}
     last: dict[int, float] = {}

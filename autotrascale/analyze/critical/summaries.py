@@ -1,16 +1,16 @@
-"""Critical participation of every edge, and what is summed up of it for each window (§3.2.2, §3.6).
+"""Critical participation of every edge, and its sums for each window (§3.2.2, §3.6).
 
-    CP_e = c₁ c₂ ticks / (N · width)                        Eq. 3.3; of all edges and waits of a window together 1
+    CP_e = c₁ c₂ ticks / (N · width)                        Eq. 3.3; all edges and waits of a window sum to 1
 
     summary    sums over                                                          first, second, third
     kinds      everything: activities, messages, waits                            kind
     timelines  the activities of a timeline (stragglers)                          timeline
     operators  the activities of an operator, on all timelines                    operator
-    instances  … of one instance of it                                            operator, -, instance
+    instances  the activities of one instance of an operator                      operator, -, instance
     exchanges  the messages from one timeline to another (communication)          from, to
 
-Beside it how long they were under way, which is what a profile without paths says. An operator's participation is
-divided by its instances where it is read (the thesis: "normalized by the number of parallel workers"): they are told.
+Each sum also has the active time, which is the answer of a profile without paths. The reader divides an operator's
+participation by its instances (the thesis: "normalized by the number of parallel workers"), so they are counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autotrascale.analyze.critical.paths import Floats, compute_path_shares
 
 @dataclass(frozen=True)
 class SummaryRows:
-    """Of one summary. `window` is a window's number; what a column has nothing to say of is -1."""
+    """The rows of one summary. `window` is a window's number. -1 stands for a column without a value."""
 
     window: Numbers
     first: Numbers
@@ -40,7 +40,7 @@ class SummaryRows:
 
 @dataclass(frozen=True)
 class WindowShares:
-    """`of_edges`: the participation of each; the rest of each of `graph.windows`, shares of one."""
+    """`of_edges` is the participation of each edge. The other arrays belong to `graph.windows`, as shares of one."""
 
     graph: Graph
     of_edges: Floats
@@ -49,6 +49,7 @@ class WindowShares:
 
 
 def measure_shares(edges: Edges, graph: Graph, levels: Numbers) -> WindowShares:
+    """Return the participation of all edges, and the waits and the uncovered time of each window."""
     shares = compute_path_shares(graph, levels)
     of_pieces = shares[graph.piece_link] * graph.piece_ticks / graph.width
     on_edge = graph.piece_edge != NONE
@@ -59,6 +60,7 @@ def measure_shares(edges: Edges, graph: Graph, levels: Numbers) -> WindowShares:
 
 
 def summarise_edges(edges: Edges, result: WindowShares) -> dict[str, SummaryRows]:
+    """Return the rows of each summary, by its name."""
     participation = result.of_edges
     own, sent = np.flatnonzero(~edges.message), np.flatnonzero(edges.message)
     operated = own[edges.operator[own] != NONE]
@@ -75,12 +77,12 @@ def summarise_edges(edges: Edges, result: WindowShares) -> dict[str, SummaryRows
 
 
 def count_instances(edges: Edges, rows: Numbers, groups: Groups) -> Numbers:
-    """How many instances the activities of each group are of; where nobody numbered them, on how many timelines."""
+    """Return the instances of each group's activities; the timelines where instances are not numbered."""
     own = ~edges.message[rows]
     numbered = own & (edges.instance[rows] != NONE)
-    told = _distinct(groups.of[numbered], edges.instance[rows][numbered], len(groups))
+    instances = _distinct(groups.of[numbered], edges.instance[rows][numbered], len(groups))
     timelines = _distinct(groups.of[own], edges.source[rows][own], len(groups))
-    return np.where(told > 0, told, timelines)
+    return np.where(instances > 0, instances, timelines)
 
 
 def _distinct(group: Numbers, member: Numbers, groups: int) -> Numbers:
@@ -100,7 +102,7 @@ def _rows(
 
 
 def _with_waiting(kinds: SummaryRows, result: WindowShares) -> SummaryRows:
-    """Waits are no edges: on a path they are of each window."""
+    """Add the waits of each window. Waits are no edges."""
     waits = np.flatnonzero(result.waiting > 0)
     none = np.full(len(waits), NONE)
     zeros = np.zeros(len(waits))
@@ -116,7 +118,7 @@ def _with_waiting(kinds: SummaryRows, result: WindowShares) -> SummaryRows:
 
 
 def _uncovered(edges: Edges, graph: Graph) -> Floats:
-    """The share of each window in which nothing that is known is under way."""
+    """Return the share of each window without any known activity or message."""
     known = edges.taken((edges.kind != UNKNOWN) & (edges.kind != WAITING))
     window = np.searchsorted(graph.windows, known.window)
     begin, end = window * graph.width + known.start, window * graph.width + known.end

@@ -1,12 +1,12 @@
-"""What a task did with the time for which it held its slot.
+"""The phases of a task while it holds its slot.
 
     D       finish − launch, by the driver's clock                                        ms
     delay   D − deserialise − run − result serialisation: sending the task and its result ms
 
-Spark tells how long each part took and not when: the parts stand in the order that is natural to a task, each once.
-Records are fetched, processed and written in turns in truth. What a task's run has beside its told parts is processing:
-of the stage's operator, as one stage is one operator here. A part never takes more than is left of what it is a part
-of, since Spark reads its clocks one after another and counts some parts twice (collections of garbage during a fetch).
+Spark reports the length of each part and not its time. The parts stand once each, in the natural order of a task. In
+truth records are fetched, processed and written in turns. The rest of a task's run time beside the reported parts is
+processing by the stage's operator, as one stage is one operator here. A part never takes more than the rest of its
+whole, because Spark reads its clocks one after another and counts some parts twice (garbage collection in a fetch).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _KINDS = {
 
 
 def split_task(task: TaskFact) -> Phases:
-    """In order; they sum to the time that the task held its slot. Empty where the log does not say when that was."""
+    """Return the phases in order. They sum to the slot time. Empty where the log does not hold the task's times."""
     times = task.times
     if times is None:
         return []
     held = float(times.finished_ms - times.launched_ms)
     if times.run_ms is None:
         return [(Kind.unknown, held)]
-    run, left = _taken(times.run_ms, held)
-    deserialise, left = _taken(task.deserialise_ms, left)
-    serialise, delay = _taken(times.serialise_ms, left)
-    told = {
+    run, left = _split_off(times.run_ms, held)
+    deserialise, left = _split_off(task.deserialise_ms, left)
+    serialise, delay = _split_off(times.serialise_ms, left)
+    reported = {
         "shuffle_write": times.shuffle_write_ms,
         "state_commit": times.state_commit_ms,
         "fetch": task.wait_ms,
@@ -47,8 +47,8 @@ def split_task(task: TaskFact) -> Phases:
         "gc": task.gc_ms,
     }
     parts: dict[str, float] = {}
-    for name, asked in told.items():  # the surest first: what is left may be too little for the last
-        parts[name], run = _taken(asked, run)
+    for name, asked in reported.items():  # the most certain first: the rest may be too short for the last
+        parts[name], run = _split_off(asked, run)
     found: Phases = [(Kind.scheduling, delay), (Kind.deserialising, deserialise)]
     found += [(_KINDS[name], parts[name]) for name in _BEFORE]
     found.append((Kind.processing, run))
@@ -57,7 +57,7 @@ def split_task(task: TaskFact) -> Phases:
     return [(kind, ms) for kind, ms in found if ms > 0]
 
 
-def _taken(asked: float | None, left: float) -> tuple[float, float]:
-    """What of it there is, and what is left then."""
+def _split_off(asked: float | None, left: float) -> tuple[float, float]:
+    """Split `left` into the part `asked` and the rest."""
     taken = min(max(asked or 0.0, 0.0), left)
     return taken, left - taken

@@ -1,5 +1,7 @@
-"""Which slot of its executor a task ran on. Spark does not say: a task is taken to have run where one ended last, as
-its executors take the thread that was used last (thesis, §3.3.2). Slots are numbered as they are first needed.
+"""The slot of its executor that each task ran on.
+
+Spark does not report it. A task is placed on the slot that was used last, because executors take the thread that was
+used last (thesis, §3.3.2). Slots are numbered in the order of their first use.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ from autotrascale.analyze.facts import TaskFact, TaskTimes
 
 @dataclass(frozen=True, slots=True)
 class PlacedTask:
-    """A task with the time that it had, on a timeline. `before_ms`: when the slot's task before it ended; None for the
-    first one."""
+    """A task on a timeline. `before_ms` is the end of the slot's task before it, None for the first task."""
 
     task: TaskFact
     timeline: str
@@ -24,7 +25,7 @@ class PlacedTask:
 
 
 def place_tasks(tasks: Iterable[TaskFact], begin_ms: float, end_ms: float) -> list[PlacedTask]:
-    """Those whose times are told, in the order of their launch, within these bounds."""
+    """Return the tasks with known times, cut to these bounds, in the order of their launch."""
     timed = [(task.times, task) for task in tasks if task.times is not None]
     timed.sort(key=lambda pair: (pair[0].launched_ms, pair[0].finished_ms, pair[1].stage, pair[1].index))
     free: dict[str, dict[int, float]] = defaultdict(dict)  # by executor, when each slot was left
@@ -42,7 +43,7 @@ def place_tasks(tasks: Iterable[TaskFact], begin_ms: float, end_ms: float) -> li
 
 
 def name_timeline(executor: str | None, slot: int) -> str:
-    """`executor 1 slot 3`; in local mode the driver's own process has the slots."""
+    """Return `executor 1 slot 3`. In local mode the driver's own process has the slots."""
     return f"executor {executor or '?'} slot {slot}"
 
 

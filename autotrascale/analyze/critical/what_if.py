@@ -1,17 +1,17 @@
-"""How long a window's work would still take if something of it took less time: the longest path, nobody waiting.
+"""The length of a window's longest path if some part took less time, without waits.
 
-    d_e    ticks of an edge; 0 where it waits, as waits follow from what is waited for
-    f_se   what is left of them in case s: 0 … 1
-    L_s    max over paths of Σ f_se d_e, in one sweep of max and plus for many cases at once        ticks, [windows, S]
+    d_e    ticks of an edge; 0 for a wait, because waits follow from other edges
+    f_se   share of d_e that is left in case s: 0 … 1
+    L_s    max over paths of Σ f_se d_e, in one sweep of max and plus for many cases      ticks, [windows, S]
 
     case              f
-    one-more, o       k/(k+1) for whatever grows with the records of operator o, that has k instances in the window
-    unlimited         0 for these, of all operators
-    even, o           the mean of o's instances / its own, of each instance that is busier than the mean
+    one-more, o       k/(k+1) for everything that grows with the records of operator o, with k instances in the window
+    unlimited         0 for these edges, of all operators
+    even, o           mean of o's instances / the instance's own, for each instance busier than the mean
     free, kind        0 for all edges of a kind
 
-The same things await each other as before, so that L_s is a bound: no change of that sort makes it shorter, and what is
-not on the graph (the same slots for more instances, a lock, a disk) may make it longer.
+The same edges await each other as before, so L_s is a bound: no change of this kind makes the path shorter. Causes that
+are not on the graph (the same slots for more instances, a lock, a disk) may make it longer.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from autotrascale.analyze.critical.paths import Floats, Sweep
 from autotrascale.analyze.critical.summaries import count_instances
 from autotrascale.domain.critical_path_report import WhatIfChange
 
-# What a task costs whatever it is given: an instance more pays it once more.
+# Fixed costs of a task: one more instance pays them once more.
 FIXED = frozenset({Kind.scheduling, Kind.deserialising, Kind.planning, Kind.offsets, Kind.log, Kind.commit})
 _GROWS = np.array([kind not in FIXED for kind in KINDS])
-_AT_ONCE = 16  # cases of one sweep: as many numbers for every vertex
+_CASES_OF_SWEEP = 16  # a sweep keeps as many numbers for every vertex
 
 
 @dataclass(frozen=True)
 class WhatIfCase:
-    """`of`: the number of an operator or of a kind; -1 where it is of all."""
+    """A case. `of` is the number of an operator or a kind, -1 for all. `left` is f of each edge."""
 
     change: WhatIfChange
     of: int
@@ -47,6 +47,8 @@ class WhatIfCase:
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
+    """The longest paths of one case."""
+
     change: WhatIfChange
     of: int
     ticks: Floats  # of each window
@@ -54,7 +56,7 @@ class WhatIfAnswer:
 
 
 def measure_longest_paths(graph: Graph, levels: Numbers, lengths: Floats) -> Floats:
-    """Of every window, [windows, S]; `lengths` of each link, [links, S]."""
+    """Return L of every window, [windows, S]; `lengths` are those of each link, [links, S]."""
     so_far = np.zeros((graph.vertices, lengths.shape[1]))
     for step in Sweep.over(graph.source, graph.target, levels).steps():
         came = so_far[step.source] + lengths[step.links]
@@ -65,10 +67,10 @@ def measure_longest_paths(graph: Graph, levels: Numbers, lengths: Floats) -> Flo
 
 
 def answer_what_ifs(edges: Edges, graph: Graph, levels: Numbers) -> Iterator[WhatIfAnswer]:
-    """The first is of what there is: nothing changed."""
+    """Yield the longest paths of each case. The first case changes nothing."""
     cases = [WhatIfCase("free", NONE, np.ones(len(edges))), *_cases(edges)]
-    for first in range(0, len(cases), _AT_ONCE):
-        some = cases[first : first + _AT_ONCE]
+    for first in range(0, len(cases), _CASES_OF_SWEEP):
+        some = cases[first : first + _CASES_OF_SWEEP]
         ticks = measure_longest_paths(graph, levels, _lengths(graph, np.stack([case.left for case in some], axis=1)))
         for n, case in enumerate(some):
             touched = np.zeros(len(graph.windows), bool)
@@ -106,7 +108,7 @@ def _one_more(edges: Edges, rows: Numbers) -> Floats:
 
 
 def _even(edges: Edges, rows: Numbers) -> Floats:
-    """Messages and what nobody numbered stay as they are."""
+    """Return f of the case `even`. It is 1 for messages and for edges without an instance."""
     rows = rows[(edges.instance[rows] != NONE) & ~edges.message[rows]]
     ticks = edges.end[rows] - edges.start[rows]
     single = Groups(edges.window[rows], edges.operator[rows], edges.instance[rows])

@@ -1,1 +1,1 @@
-"""A job that runs now: events as they come → batches → a snapshot."""
+"""A running job: events as they come → batches → a snapshot."""

@@ -1,8 +1,7 @@
-"""An application that runs, as its event log tells it: its query runs with their batches, and its executors. No marks
-are needed, and none of its code.
+"""A running application from its event log: query runs with their batches, and executors. No marks are needed.
 
-The log must be written uncompressed, as it is read while it grows. A run that was come upon half way begins with its
-second batch: of the first one, some jobs may stand in lines that are no longer there.
+The log must be written uncompressed, because it is read while it grows. A run that began before the log is read from
+its second batch on: some jobs of the first batch may stand in lines that are no longer there.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from autotrascale.analyze.live.query_run import FactStream, QueryRun
 from autotrascale.analyze.unmarked_query import RunningExecutor
 from autotrascale.monitor.eventlog.follower import Follower
 
-# That are kept of one run and of all, whatever a log says: the oldest go first.
+# Bounds for one run and for all runs of a log: the oldest are dropped first.
 _MOST_BATCHES, _MOST_TASKS, _MOST_RUNS = 1000, 200_000, 200
 
 
 class ApplicationRun(QueryRun):
-    """One run of a query of an application. `query` stays the same from run to run."""
+    """One run of a query of an application. `query` is the query's id, the same from run to run."""
 
     def __init__(self, run: str, query: str | None, name: str | None, *, number: int, from_its_start: bool) -> None:
         super().__init__(run)
@@ -44,7 +43,7 @@ class ApplicationRun(QueryRun):
 
     @property
     def exception(self) -> str:
-        """Spark's, empty while it runs and where it was stopped."""
+        """Spark's message, empty while the query runs and where it was stopped."""
         return "" if self.ended is None else self.ended.error
 
     def take(self, fact: Fact) -> None:
@@ -63,7 +62,7 @@ class ApplicationRun(QueryRun):
 
 
 class FollowedApplication:
-    """`poll` reads on. Runs are in the order in which they began."""
+    """A running application. Runs are in the order in which they began."""
 
     def __init__(self, follower: Follower) -> None:
         self.use = ExecutorUsage()  # of their memory and cores
@@ -71,7 +70,7 @@ class FollowedApplication:
         self._runs: dict[str, ApplicationRun] = {}
         self._executors: dict[str, RunningExecutor] = {}
         self._seen = 0
-        self.conf: Mapping[str, str] = {}  # what it was started with, as far as it matters
+        self.conf: Mapping[str, str] = {}  # settings of the application (`joiner.SETTINGS`)
 
     @property
     def runs(self) -> Mapping[str, ApplicationRun]:
@@ -79,12 +78,12 @@ class FollowedApplication:
 
     @property
     def running(self) -> tuple[ApplicationRun, ...]:
-        """Those that have not ended."""
+        """The runs that have not ended."""
         return tuple(run for run in self._runs.values() if run.running)
 
     @property
     def executors(self) -> Mapping[str, RunningExecutor]:
-        """Those that are there, by Spark's names. One that came before the log begins is not known."""
+        """The registered executors, by Spark's names. Executors from before the log are unknown."""
         return self._executors
 
     @property
@@ -93,6 +92,7 @@ class FollowedApplication:
         return self._stream.damaged
 
     def poll(self) -> None:
+        """Read the new lines of the log."""
         for fact in self._stream.facts():
             self._take(fact)
 
@@ -117,7 +117,7 @@ class FollowedApplication:
                 self._runs[fact.run].take(fact)
 
     def _add(self, run: str, query: str | None, name: str | None, *, from_its_start: bool) -> None:
-        """A query that is started again without a name keeps the one that we gave it."""
+        """Add a run. A query that starts again without a name keeps its generated name."""
         before = next((each for each in self._runs.values() if query is not None and each.query == query), None)
         if before is None:
             self._seen += 1

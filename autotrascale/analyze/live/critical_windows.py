@@ -1,7 +1,7 @@
-"""Critical participation of the queries of an application that runs, window by window as they end.
+"""Critical participation of the queries of a running application, window by window as they end.
 
-Nothing is asked of the application: its event log is read as it grows. A window of a query is told when a batch has
-been committed that reaches its end, as only then the log has all of it.
+Only the application's event log is read, as it grows. A window of a query is complete when a batch was committed that
+reaches its end: then the log has all of the window.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from autotrascale.monitor.eventlog.follower import Follower
 
 
 class CriticalWindows:
-    """`poll` reads on. Windows of `seconds` are counted from 1970, as an archive's are: both say the same of one. The
-    first window of a query is told as far as it was seen."""
+    """Windows of a running application. They are counted from 1970, so an archive has the same windows.
+
+    The first window of a query holds the part that was observed.
+    """
 
     def __init__(self, follower: Follower, application: str, seconds: float, *, query: str = "") -> None:
-        """`query` by its name: only this one; else all of them."""
+        """Cut into windows of `seconds`. `query` restricts them to the query of this name."""
         self._application, self._name, self._seconds, self._query = (
             FollowedApplication(follower),
             application,
@@ -38,16 +40,16 @@ class CriticalWindows:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """Those that were seen, by their names."""
+        """The names of the observed queries."""
         return tuple(dict.fromkeys(run.name for run in self._application.runs.values()))
 
     @property
     def running(self) -> bool:
-        """Whether a query runs, of those that are asked for."""
+        """Tell whether a wanted query runs."""
         return any(self._wanted(run) for run in self._application.running)
 
     def poll(self) -> list[CriticalPathReport]:
-        """The windows that have ended since the last call, in order of time for each query."""
+        """Return the windows that have ended since the last call, in order of time for each query."""
         self._application.poll()
         return [window for run in self._application.runs.values() if self._wanted(run) for window in self._ended(run)]
 
@@ -60,7 +62,7 @@ class CriticalWindows:
         width = 1000 * self._seconds
         first = self._told.get(run.run, math.floor(run.batches[0].started_ms / width))
         committed = run.batches[-1].committed_ms / width
-        until = math.floor(committed) if run.running else math.ceil(committed)  # of one that is over, its last too
+        until = math.floor(committed) if run.running else math.ceil(committed)  # a run that is over has its last window
         if until <= first:
             return []
         begin, end = first * width, until * width

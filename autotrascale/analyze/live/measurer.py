@@ -1,4 +1,4 @@
-"""A running job's batches → a snapshot, and a trial's batches → a judgement with what was measured."""
+"""A running job's batches → a snapshot; a trial's batches → a judgement with its measurements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from autotrascale.analyze.stability import JobBehind, StabilityRules, SteadyJob,
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
 
-RATES_UNKNOWN = "nothing in the event log says at what rate records arrive"
+RATES_UNKNOWN = "the event log does not hold the input rate"
 
 
 @dataclass(frozen=True)
 class TrialMeasurement:
-    """A window, and how it was judged. `detail` says what needs a word; no `snapshot` where too little is known."""
+    """A window with its judgement. `detail` explains it. `snapshot` is None where too little is known."""
 
     steady: bool
     snapshot: Snapshot | None
@@ -28,8 +28,11 @@ class TrialMeasurement:
 
 @dataclass(frozen=True)
 class JobMeasurer:
-    """What a snapshot needs to know of a job besides its batches. `offered` has the rates of sources whose load is
-    ours to make, over the time between two moments in Unix milliseconds; those of others are as they are seen."""
+    """Makes snapshots of one job from its batches.
+
+    `offered` returns the rates of generated sources, in records/s, between two moments in Unix milliseconds. The rates
+    of other sources are observed.
+    """
 
     job: str
     topology: Topology
@@ -37,7 +40,7 @@ class JobMeasurer:
     offered: Callable[[float, float], Mapping[str, float]] = lambda _begin, _end: {}
 
     def snapshot(self, batches: Sequence[BatchFact], growth: float | None = None) -> Snapshot | None:
-        """None where it is not known what sources offer. `growth`: as the judgement of a trial says it."""
+        """Return a snapshot, None where the sources' rates are unknown. `growth` is c from the judgement of a trial."""
         offered = self.offered(batches[0].started_ms, batches[-1].committed_ms)
         rates = {**(metrics.measure_source_rates(self.topology, batches) or {}), **offered}
         if not rates.keys() >= set(self.topology.sources):
@@ -57,7 +60,16 @@ class JobMeasurer:
         now_ms: Callable[[], float],
         wait: Callable[[], None],
     ) -> TrialMeasurement:
-        """Looks on at a load that began at this moment until its batches can be judged."""
+        """Observe a load until its batches can be judged.
+
+        Args:
+            watch: the batches of the query run.
+            rules: the rules of the judgement.
+            began_ms: begin of the load, in Unix milliseconds.
+            poll: reads the new facts of `watch`.
+            now_ms: returns the time in Unix milliseconds.
+            wait: pauses between two looks.
+        """
         while True:
             poll()
             batches, now = watch.since(began_ms), now_ms()
@@ -67,7 +79,7 @@ class JobMeasurer:
             wait()
 
     def _measured(self, judgement: SteadyJob | JobBehind, batches: Sequence[BatchFact]) -> TrialMeasurement:
-        """A job that fell behind is measured too: its true rates say by how much, and what would be enough."""
+        """Measure a judged trial. A job that fell behind is measured too: its true rates show by how much."""
         if isinstance(judgement, SteadyJob):
             steady, detail, taken, growth = True, judgement.note, batches[-judgement.batches :], None
         else:
@@ -80,9 +92,12 @@ class JobMeasurer:
 
 
 def describe_difference(asked: Mapping[str, int], ran: Mapping[str, int]) -> str:
-    """Where what ran is not what was asked for: a source such as Kafka has partitions of its own."""
+    """Return a description of the operators whose parallelism differs from the request; empty without any.
+
+    A source such as Kafka has its own number of partitions.
+    """
     return "; ".join(
-        f"{name} ran on {ran[name]} instances, not on the {k} asked for"
+        f"{name} ran on {ran[name]} instances instead of the requested {k}"
         for name, k in asked.items()
         if ran.get(name, k) != k
     )

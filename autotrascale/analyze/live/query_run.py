@@ -1,4 +1,4 @@
-"""One run of a query as the event log tells it: its batches, the one in flight, and its end."""
+"""One run of a query from the event log: its batches, the batch in flight, and its end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from autotrascale.monitor.eventlog.follower import Follower
 
 
 class FactStream:
-    """The facts of one application, as its log tells them. What is damaged is counted and passed over."""
+    """The facts of one running application. Damaged lines are counted and left out."""
 
     def __init__(
         self, follower: Follower, *, every_stage: bool = False, also: Callable[[Struct], None] | None = None
     ) -> None:
-        """`also` is told of every event as it comes."""
+        """Follow a log. `also` is called with every event. `every_stage` is explained at `Joiner`."""
         self._follower, self._joiner, self._also = follower, Joiner(every_stage=every_stage), also
 
     @property
@@ -27,7 +27,7 @@ class FactStream:
         return self._follower.damaged
 
     def facts(self) -> Iterator[Fact]:
-        """Those since the last call."""
+        """Yield the facts since the last call."""
         return self._follower.read(self._take)
 
     def _take(self, event: Struct) -> Sequence[Fact]:
@@ -37,7 +37,7 @@ class FactStream:
 
 
 class QueryRun:
-    """What is known of one run of a query."""
+    """The batches of one run of a query."""
 
     def __init__(self, run: str = "") -> None:
         self.run = run
@@ -55,15 +55,15 @@ class QueryRun:
                 self.ended = fact
 
     def since(self, at_ms: float) -> list[BatchFact]:
-        """The batches that were triggered at this moment or later."""
+        """Return the batches that were triggered at this moment or later."""
         return [batch for batch in self.batches if batch.started_ms >= at_ms]
 
     def forget(self, before_ms: float) -> None:
-        """Batches triggered before this moment, but the last one: a job may run for months."""
+        """Drop batches triggered before this moment, except the last one: a job may run for months."""
         self.batches[:-1] = [batch for batch in self.batches[:-1] if batch.started_ms >= before_ms]
 
     def in_flight(self, now_ms: float) -> RunningBatch | None:
-        """The batch whose tasks run now. It covers what arrived since the one before it was triggered."""
+        """Return the batch whose tasks run now. It covers the arrivals since the trigger before it."""
         if self.started is None or not self.batches or self.started.batch <= self.batches[-1].batch:
             return None
         before = self.batches[-1]
@@ -74,18 +74,19 @@ class QueryRun:
 
 
 class QueryWatch(QueryRun):
-    """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come. `also` is
-    told of every event."""
+    """Watches one run of a query. Facts of other runs are ignored: the log still gets lines of a stopped query."""
 
     def __init__(self, follower: Follower, also: Callable[[Struct], None] | None = None) -> None:
+        """Follow a log. `also` is called with every event."""
         super().__init__()
         self._stream = FactStream(follower, also=also)
 
     def follow(self, run: str) -> None:
-        """From now on, this run."""
+        """Watch this run from now on."""
         super().__init__(run)
 
     def poll(self) -> None:
+        """Read the new lines of the log."""
         for fact in self._stream.facts():
             if isinstance(fact, BatchFact | BatchStarted | QueryRunEnded) and fact.run == self.run:
                 self.take(fact)
@@ -96,7 +97,7 @@ class QueryWatch(QueryRun):
 
 
 def make_samples(batches: Sequence[BatchFact], load_began_ms: float) -> list[BatchSample]:
-    """Each batch covers the input from the trigger before it to its own; the first one, from the load's begin."""
+    """Return the samples of batches. Each covers the time since the last trigger, the first since `load_began_ms`."""
     triggers = [load_began_ms, *(batch.started_ms for batch in batches)]
     return [
         BatchSample(covered=max(0.0, (batch.started_ms - before) / 1000), seconds=batch.seconds, lag=measure_lag(batch))
@@ -105,6 +106,6 @@ def make_samples(batches: Sequence[BatchFact], load_began_ms: float) -> list[Bat
 
 
 def measure_lag(batch: BatchFact) -> float:
-    """How old the newest record was when its batch was triggered: it grows when a source holds records back."""
+    """Return the age of the newest record at the trigger, in seconds. It grows when a source holds records back."""
     newest = [mark.last for mark in batch.marks.values() if mark.last is not None]
     return max(0.0, batch.started_ms / 1000 - max(newest)) if newest else 0.0

@@ -1,1 +1,1 @@
-"""Spark's event log: which files, which lines, one decoder, typed events."""
+"""Spark's event logs: files, lines, one decoder, typed events."""

@@ -1,9 +1,9 @@
-"""The events that are read, and the few fields of each that are wanted: everything else is passed over natively.
+"""Typed events of Spark's event log, with the few fields that are used. Other fields are skipped natively.
 
-A line is told apart by its first bytes: parsing all of it only to see what it is would be most of the work. What a
-version of Spark adds does no harm. What it does not write is not known, and never zero (`versions` lists it): None in
-rare events, `UNKNOWN` among a task's numbers, which are read by the million and go into columns as they are. A number
-beyond all bounds makes its line a bad one: it would break the sums of all others.
+The first bytes of a line tell its kind: parsing the whole line for that would be most of the work. Fields that a later
+version of Spark adds are skipped. A field that a version does not write is unknown, and never zero: None in rare
+events, `UNKNOWN` in a task's numbers, which are read by the million (docs/how-to/event-logs.md lists the versions). A
+number beyond all bounds makes its line a damaged one, because it would break the sums over all tasks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, field
 
+# A number that Spark gives to a stage, job or RDD: it keeps them in 32 bits.
 Number = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-"""Spark's own number of something: what it keeps in an int."""
+# Records, milliseconds, or Unix milliseconds. Thousands of the largest can be added up.
 Count = Annotated[int, Meta(ge=-(2**48), le=2**48)]
-"""Records, milliseconds, or Unix milliseconds; thousands of the largest can be added up."""
-UNKNOWN = -(2**60)
-"""In a task's numbers, what was not written: far outside of what a line may hold."""
+UNKNOWN = -(2**60)  # stands for a number that is not in the line: outside of the range of `Count`
 
 
 class ShuffleRead(Struct, gc=False):
@@ -38,7 +37,7 @@ class OutputMetrics(Struct, gc=False):
 
 
 class TaskMetrics(Struct, gc=False):
-    """Until 1.6 a task that did nothing of a kind left the whole block out: that is a zero, and known."""
+    """Numbers of a task. Until Spark 1.6 a task without work of a kind left out the block: a known zero."""
 
     run_ms: Count = field(name="Executor Run Time")
     deserialise_ms: Count = field(name="Executor Deserialize Time", default=UNKNOWN)
@@ -59,7 +58,7 @@ class TaskEndReason(Struct, gc=False):
 
 
 class TaskEnd(Struct, gc=False):
-    """What an archive reads of each of millions."""
+    """A task's end with the fields that an archive needs. An archive has millions of them."""
 
     stage: Number = field(name="Stage ID")
     end: TaskEndReason = field(name="Task End Reason")
@@ -80,8 +79,11 @@ class FullShuffleWrite(ShuffleWrite, gc=False):
 
 
 class FullTaskMetrics(TaskMetrics, gc=False):
-    """`spilled_memory` is what objects took that went to the disk, `execution` the most that sorts, joins and
-    aggregations held at once; both in bytes."""
+    """All numbers of a task that are used.
+
+    `spilled_memory` is the size in memory of the objects that were spilled to disk. `execution` is the peak memory of
+    sorts, joins and aggregations. Both are in bytes.
+    """
 
     cpu_ns: Count = field(name="Executor CPU Time", default=UNKNOWN)
     deserialise_cpu_ns: Count = field(name="Executor Deserialize CPU Time", default=UNKNOWN)
@@ -93,7 +95,7 @@ class FullTaskMetrics(TaskMetrics, gc=False):
 
 
 class TaskCounter(Struct, gc=False):
-    """What a task added to a counter; that of the plan's nodes is a number in a text."""
+    """The value that a task added to a counter. A counter of the plan's nodes is a number in a text."""
 
     name: str | None = field(name="Name", default=None)
     added: Raw = field(name="Update", default=NO_VALUE)
@@ -107,16 +109,18 @@ class FullTaskInfo(TaskInfo, gc=False):
 
 
 class FullTaskEndReason(TaskEndReason, gc=False):
-    """Of one that failed: the class of what it raised, or how its executor was lost."""
+    """Why a task ended: the class of the exception, or how its executor was lost."""
 
     raised: str = field(name="Class Name", default="")
     loss: str = field(name="Loss Reason", default="")
 
 
 class ExecutorMemory(Struct, gc=False):
-    """Peaks of one executor, in bytes, and collections since its JVM began. Spark looks every
-    `spark.executor.metrics.pollingInterval`, else with each heartbeat; all are zero where it did not look, and those of
-    processes where `spark.executor.processTreeMetrics.enabled` is not set."""
+    """Peaks of one executor's memory in bytes, and the garbage collections since its JVM began.
+
+    Spark samples at `spark.executor.metrics.pollingInterval`, else with each heartbeat. Values are zero where Spark did
+    not sample. Values of processes need `spark.executor.processTreeMetrics.enabled`.
+    """
 
     heap: Count = field(name="JVMHeapMemory", default=0)
     not_heap: Count = field(name="JVMOffHeapMemory", default=0)
@@ -129,7 +133,7 @@ class ExecutorMemory(Struct, gc=False):
 
 
 class FullTaskEnd(TaskEnd, gc=False):
-    """The same with all that is known of a task: for a job that is followed while it runs."""
+    """A task's end with every field that is used, for a running job and for critical paths."""
 
     end: FullTaskEndReason = field(name="Task End Reason")
     info: FullTaskInfo = field(name="Task Info")
@@ -138,7 +142,7 @@ class FullTaskEnd(TaskEnd, gc=False):
 
 
 class Accumulable(Struct, gc=False):
-    """What a counter of Spark's, or of the job's author, has come to. Its value may be anything."""
+    """The value of a counter of Spark or of the job's author. It may have any type."""
 
     number: Count | None = field(name="ID", default=None)
     name: str | None = field(name="Name", default=None)
@@ -163,7 +167,7 @@ class StageCompleted(Struct):
 
 
 class Scope(Struct):
-    """Of an RDD: the node of the plan that made it. In the log it is a text of its own."""
+    """The node of the plan that made an RDD. In the log it is JSON inside a text."""
 
     id: str
     name: str
@@ -176,7 +180,7 @@ class RddInfo(Struct):
 
 
 class JobStage(Struct):
-    """`parents` is None where the version does not write them: what a stage reads is then not known."""
+    """A stage in a job's list. `parents` is None in versions that do not write them."""
 
     stage: Number = field(name="Stage ID")
     name: str = field(name="Stage Name")
@@ -185,7 +189,7 @@ class JobStage(Struct):
 
 
 class Properties(Struct):
-    """Numbers in text, as properties are: they are decoded leniently."""
+    """Properties of a job. Numbers are texts here, so they are decoded leniently."""
 
     group: str | None = field(name="spark.jobGroup.id", default=None)
     batch: Count | None = field(name="streaming.sql.batchId", default=None)
@@ -228,8 +232,8 @@ class JobEnd(Struct):
     job: Number = field(name="Job ID")
 
 
+# Some versions write a rate that is not a number as a text: "NaN" before the first trigger, "Infinity".
 Rate = float | str | None
-"""Some versions write what is no number as a text: "NaN" before the first trigger, "Infinity"."""
 
 
 class SourceProgress(Struct):
@@ -249,7 +253,7 @@ class StateOperator(Struct):
 
 
 class Sink(Struct):
-    """`numOutputRows` is −1 for sinks that do not count."""
+    """The sink of a query. `numOutputRows` is −1 for sinks that do not count."""
 
     numOutputRows: int | None = None  # noqa: N815
     description: str = ""
@@ -291,7 +295,7 @@ class ApplicationStart(Struct):
 
 
 class Environment(Struct):
-    """What an application was started with. Spark blackens passwords itself, and few of these are kept."""
+    """Settings of the application. Spark hides passwords itself, and few of the settings are kept."""
 
     properties: dict[str, str] = field(name="Spark Properties", default_factory=dict)
 
@@ -302,7 +306,7 @@ class ExecutorInfo(Struct):
 
 
 class ExecutorChange(Struct):
-    """Came, or went: those that went have no cores to tell of."""
+    """An executor that came or went. An executor that went has no `info`."""
 
     at: Count = field(name="Timestamp")
     executor: str = field(name="Executor ID")
@@ -311,7 +315,7 @@ class ExecutorChange(Struct):
 
 
 class StageExecutorMetrics(Struct):
-    """The peaks of one executor while a stage ran, written at its end with `spark.eventLog.logStageExecutorMetrics`."""
+    """The peaks of one executor during a stage, written with `spark.eventLog.logStageExecutorMetrics`."""
 
     executor: str = field(name="Executor ID")
     memory: ExecutorMemory = field(name="Executor Metrics")
@@ -322,7 +326,7 @@ class ExecutorUpdate(Struct):
 
 
 class ExecutorMetricsUpdate(Struct):
-    """A heartbeat. Only the driver's own are in logs."""
+    """A heartbeat. Event logs hold only the driver's own."""
 
     executor: str = field(name="Executor ID")
     updates: list[ExecutorUpdate] = field(name="Executor Metrics Updated", default_factory=list)
@@ -331,6 +335,7 @@ class ExecutorMetricsUpdate(Struct):
 ANY_EVENT = b'{"Event":"'
 TASK_END = ANY_EVENT + b'SparkListenerTaskEnd"'
 ANY_PROGRESS = b'{"id":"'
+# All events but the ends of tasks: some tens for each batch.
 RARE: dict[bytes, type[Struct]] = {
     b"SparkListenerStageCompleted": StageCompleted,
     b"SparkListenerJobStart": JobStart,
@@ -347,4 +352,3 @@ RARE: dict[bytes, type[Struct]] = {
     b"SparkListenerStageExecutorMetrics": StageExecutorMetrics,
     b"SparkListenerExecutorMetricsUpdate": ExecutorMetricsUpdate,
 }
-"""All but the tasks: some tens for each batch."""

@@ -1,6 +1,6 @@
-"""Files of this machine below a folder: each once, however many links lead to it, and nothing that has no end.
+"""Files of this machine below a folder: each file once, and nothing that has no end.
 
-A folder of logs is somebody else's: it may hold links in a circle, a pipe that nobody writes to, a device.
+A folder of logs belongs to another system. It may hold links in a circle, a pipe without a writer, or a device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = (
 
 
 class LocalFiles:
-    """`files`: addresses with their sizes. `damages`: what was passed over, and why."""
+    """The files below some folders. `files` maps addresses to sizes; `damages` names everything that was left out."""
 
     def __init__(self) -> None:
         self.files: dict[str, int] = {}
@@ -33,7 +33,10 @@ class LocalFiles:
         self._seen: dict[_Inode, str] = {}
 
     def walk(self, root: str, wanted: Callable[[str], bool]) -> None:
-        """`wanted` is asked of each name. What was named itself must be a file or a folder."""
+        """Add the files below `root`. `wanted` decides about each name in a folder.
+
+        Raises `InputError` where `root` itself is missing, or is neither a file nor a folder.
+        """
         try:
             status = os.stat(root)
         except OSError as error:
@@ -49,7 +52,7 @@ class LocalFiles:
             todo += reversed(list(self._within(folder, wanted)))
 
     def _within(self, folder: str, wanted: Callable[[str], bool]) -> Iterator[str]:
-        """Its files are taken, its folders are given back."""
+        """Add the files of a folder, and yield its folders."""
         try:
             status = os.stat(folder)
             first = self._folders.setdefault(_inode(status), folder)
@@ -85,12 +88,12 @@ class LocalFiles:
 
 
 def find_special_kind(status: os.stat_result) -> str:
-    """Of what is neither a file nor a folder; else nothing."""
+    """Return the kind of something that is neither a file nor a folder; empty for a file or a folder."""
     return next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "")
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Without waiting for somebody to write to a pipe."""
+    """Open a file for reading. A pipe is refused with `InputError` and does not block."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if kind := find_special_kind(os.fstat(handle)):
         os.close(handle)
