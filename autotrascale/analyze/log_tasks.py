@@ -45,9 +45,13 @@ def run_on(spark: SparkSession) -> RunAll:
     return run
 
 
-def needs_spark(logs: Sequence[Sequence[LogFile]]) -> bool:
-    """Tell whether there are several logs with much text. One log is read by one task, so Spark would not help."""
-    return len(logs) > 1 and sum(file.text_bytes for log in logs for file in log) > _SMALL_TEXT_BYTES
+def needs_spark(logs: Sequence[Sequence[LogFile]], *, splits_logs: bool = False) -> bool:
+    """Tell whether the logs have enough text for Spark.
+
+    One log is read by one task, so a single log needs Spark only where later work is split (`splits_logs`).
+    """
+    has_tasks = len(logs) > 1 or splits_logs
+    return has_tasks and sum(file.text_bytes for log in logs for file in log) > _SMALL_TEXT_BYTES
 
 
 @contextmanager

@@ -65,7 +65,8 @@ def measure_critical_paths(
     with ExitStack() as stack:
         store = _open_metric_store(stack, metrics)
         logs, unread = find_logs(paths)
-        folder, run_all = stack.enter_context(workspace()), stack.enter_context(open_log_runner(logs, driver_memory))
+        folder = stack.enter_context(workspace())
+        run_all = stack.enter_context(open_log_runner(logs, driver_memory, splits_logs=True))
         damages = run_all(partial(write_edges, f"{folder}/edges"), logs)
         for damage in (*unread, *(each for own in damages for each in own)):
             note(str(damage))

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_log_runner(logs: Sequence[Sequence[LogFile]], driver_memory: str) -> Iterator[RunAll]:
+def open_log_runner(
+    logs: Sequence[Sequence[LogFile]], driver_memory: str, *, splits_logs: bool = False
+) -> Iterator[RunAll]:
     """Yield a function that reads logs: on Spark for several large logs, else in this process.
 
     Args:
         logs: files of each log.
         driver_memory: memory of Spark's JVM, such as 1g.
+        splits_logs: the work after reading is split, so one large log is worth starting Spark too.
 
     Raises:
         EngineError: Spark is needed, and Java is missing or too old.
     """
-    if not needs_spark(logs):
+    if not needs_spark(logs, splits_logs=splits_logs):
         yield run_here
         return
     from autotrascale.execute.spark.controller.local_session import local_session

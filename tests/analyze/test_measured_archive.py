@@ -276,3 +276,4 @@ def test_spark_is_started_for_several_logs_with_much_text(sizes: tuple[int, ...]
         [LogFile(f"app-{log}{'.zstd' if size < 1 << 30 else ''}", size, log, "app")] for log, size in enumerate(sizes)
     ]
     assert needs_spark(logs) == expected
+    assert needs_spark(logs, splits_logs=True) == (expected or sizes == (1 << 40,))

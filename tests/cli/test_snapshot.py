@@ -26,7 +26,7 @@ def test_a_machine_without_java(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr("autotrascale.app.event_logs.needs_spark", lambda _: True)
+    monkeypatch.setattr("autotrascale.app.event_logs.needs_spark", lambda *_, **__: True)
     assert run("snapshot", "--event-log", str(LOGS)) == 1
     assert "Java" in complaint(capsys)
 
