@@ -169,7 +169,7 @@ def test_a_hot_key_is_not_divided() -> None:
     even, hot = ([1.0, 4.0], [1, 1], [40, 40], 0.1), [0.0, 0.5]
     assert floor_micro_batch(*even) == [4, 7]
     assert floor_micro_batch([0.2, 1.0], [1, 1], [40, 40], 0.1, hot) == [2, 2]  # 0.1 + 0.1 + 0.75
-    assert floor_micro_batch([0.2, 2.0], [1, 1], [40, 40], 0.1, hot) == [40, 40]  # 1 s of each second, whatever k is
+    assert floor_micro_batch([0.2, 2.0], [1, 1], [40, 40], 0.1, hot) == [40, 40]  # 1 s of each second at any k
 
 
 narrows = st.builds(NarrowWork, st.sampled_from((0.0, 0.2, 0.7, 1.0)), st.sampled_from((0.5, 1.0, 2.5, 4.0)))

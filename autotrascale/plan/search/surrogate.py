@@ -58,10 +58,10 @@ FALL = 2.0  # standard deviations of busy parameters over which the fall of late
 DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
 OTHER = 1.0  # spread of the log loads of another job
 
-# The configured noise counts as SAID windows, and the learned noise differs by a factor of MOST_OFF at most, because
-# consecutive windows are more alike than others. Of 105 jobs, 79 % stop within five runs without learning, 81 % with
-# SAID = 4 and 82 % with SAID = 2; 90 % stop within 9, 9 and 7 runs.
-SAID = 2.0
+# The configured noise counts as so many windows. The learned noise differs from it by a factor of MOST_OFF at most,
+# because consecutive windows are more alike than others. Of 105 jobs, 79 % stop within five runs without learning, 81 %
+# with four windows and 82 % with two; 90 % stop within 9, 9 and 7 runs.
+CONFIGURED_WINDOWS = 2.0
 MOST_OFF = 2.0
 LEAST_NOISE = 1e-4  # readings of less noise are as good as exact
 
@@ -180,7 +180,7 @@ def fit(present: SessionReadings, sources: Sequence[SessionReadings] = (), *, no
     # A stored model has a summary of its sizing. A source with the same window as the present session has its sizing.
     sources = [replace(each, sizing=present.sizing) if each.shares_window_of(present) else each for each in sources]
     own = [source for source in sources if source.shares_window_of(present)]
-    said, noise = noise, learn_noise(noise, [present, *own])
+    configured, noise = noise, learn_noise(noise, [present, *own])
     parts = [present, *sources]
     latency_model = LatencyModel.of(present.sizing)
     amplitude = AMPLITUDE_OF_TIMED if latency_model.timed or any(part.has_fixed_cost for part in parts) else AMPLITUDE
@@ -197,11 +197,11 @@ def fit(present: SessionReadings, sources: Sequence[SessionReadings] = (), *, no
             weighed.append((fitted.evidence + apart - price, -price, tried, fitted))
         _, _, doubts, best = max(weighed, key=lambda each: each[:2])
     theirs = [source for source, doubt in zip(sources, doubts, strict=True) if doubt is not None]
-    known = learn_noise(said, [present, *theirs])
+    known = learn_noise(configured, [present, *theirs])
     return best if known == noise else _fit(latency_model, parts, doubts, known, amplitude)
 
 
-def learn_noise(said: float, parts: Sequence[SessionReadings]) -> float:
+def learn_noise(configured: float, parts: Sequence[SessionReadings]) -> float:
     """Return ν. A configuration that a source with the same sizing window also ran counts as a repeated window."""
     present, *sources = parts
     repeated, scatter = sum(part.repeated for part in parts), sum(part.scatter for part in parts)
@@ -211,8 +211,8 @@ def learn_noise(said: float, parts: Sequence[SessionReadings]) -> float:
             if where in theirs:
                 other, its_weight = theirs[where]
                 repeated, scatter = repeated + 1, scatter + (y - other) ** 2 / (weight + its_weight)
-    found = math.sqrt((SAID * said**2 + scatter) / (SAID + repeated))
-    return min(max(found, said / MOST_OFF, LEAST_NOISE), MOST_OFF * said)
+    found = math.sqrt((CONFIGURED_WINDOWS * configured**2 + scatter) / (CONFIGURED_WINDOWS + repeated))
+    return min(max(found, configured / MOST_OFF, LEAST_NOISE), MOST_OFF * configured)
 
 
 @lru_cache(maxsize=64)
