@@ -1,4 +1,4 @@
-"""One Spark for all tests here, and the text of the recorded logs."""
+"""A Spark session for all tests here, and the text of the recorded logs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Event logs as versions of Spark write them: the lines of a stream of batches, or of one query, made from what tasks
-and marks shall say. What a version does not know is not in its lines.
+"""Generated event logs in the form of each version of Spark: the lines of a stream of batches, or of one query.
+
+Fields that a version does not write are not in its lines.
 
 Each version's fields are those of its own writer of events (`JsonProtocol`, and Jackson for SQL and streaming events).
 """
@@ -115,7 +116,7 @@ class Log:
         self._add("SparkListenerExecutorAdded", {"Timestamp": at, "Executor ID": name, "Executor Info": info})
 
     def configured(self, **properties: str) -> None:
-        """With dots for underscores."""
+        """Add settings; underscores stand for dots."""
         told = {name.replace("_", "."): value for name, value in properties.items()}
         self._add("SparkListenerEnvironmentUpdate", {"Spark Properties": told})
 
@@ -256,7 +257,7 @@ class Log:
         return without(known(told), task.drop)
 
     def _completed(self, number: int, stage: Stage, attempt: int, counts: Mapping[int, Any]) -> None:
-        """An attempt that is not the first runs again what was lost: fewer tasks, later."""
+        """Add the completion of a stage. A later attempt repeats lost tasks: fewer tasks, at a later time."""
         info = {
             "Stage ID": number,
             "Stage Attempt ID": attempt,

@@ -40,7 +40,7 @@ TOPOLOGY = Topology(
 
 
 class Observing(Flow):
-    """As operators were marked before filters counted for them."""
+    """A flow whose operators are marked by observations instead of filters."""
 
     def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:
         return super()._mark(name, df, arrival) if arrival else observe_records(df, name)
@@ -76,7 +76,7 @@ def rdds(spark: SparkSession, _: str) -> None:
 
 
 def numbers_of(spark: SparkSession) -> DataFrame:
-    """The same rows in every batch, however long it took; their arrival is as of now."""
+    """Return a stream with the same rows in every batch, which arrive now."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2)
     return source.option("startTimestamp", int(time.time() * 1000) - 1000).option("advanceMillisPerBatch", 500).load()
 
@@ -122,7 +122,7 @@ def record(name: str, rolling: bool, *works: Any) -> None:
 
 
 def shear(file: Path) -> None:
-    """Without what only tells of the machine it was recorded on."""
+    """Remove details of the recording machine."""
     with pa.input_stream(str(file), compression="zstd") as stream:
         text = stream.read().decode()
     for place, name in ((str(LOGS.parents[2]), "/home/user"), ('"User":"root"', '"User":"user"')):

@@ -63,8 +63,10 @@ def several(seed: int, *, filters: bool | None = None) -> tuple[Log, dict[str, T
 
 
 class _Executors:
-    """Of half of the applications, executors come and go now and then, in a batch or between two, in order of time. Of
-    some others the log lacks its beginning. Of some, a task takes more cores than one."""
+    """Changes of executors in half of the applications, in a batch or between two, in order of time.
+
+    Some other logs lack their beginning. In some, a task takes several cores.
+    """
 
     def __init__(self, log: Log, chance: random.Random) -> None:
         self._log, self._chance, self._told_until = log, chance, 0
@@ -79,7 +81,7 @@ class _Executors:
             log.lines[:] = [line for line in log.lines if "ApplicationStart" not in line]
 
     def before(self, batch: Batch) -> None:
-        """Before the lines of this batch, and after the batches that were told before."""
+        """Add a change before the lines of this batch and after the batches before it."""
         commit = batch.started + round(1000 * batch.seconds)
         at = max(self._told_until, self._chance.randint(batch.started - 500, commit + 500))
         self._told_until = max(self._told_until, commit)
@@ -117,7 +119,7 @@ def test_a_live_job_and_its_archive_have_the_same_snapshot(seed: int) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32))
-def test_filters_that_count_say_what_observations_said(seed: int) -> None:
+def test_counting_filters_give_the_same_counts_as_observations(seed: int) -> None:
     """To the last digit, in a live job and, by the law above, in an archive."""
     (observed, topologies), (counted, _) = several(seed, filters=False), several(seed, filters=True)
     assert observed.lines != counted.lines
@@ -126,7 +128,7 @@ def test_filters_that_count_say_what_observations_said(seed: int) -> None:
 
 
 def test_the_law_is_about_something() -> None:
-    """Of what is drawn, most has figures of every kind, and some has not."""
+    """Most drawn logs have figures of every kind, and some have not."""
     found = [
         snapshot
         for seed in range(60)

@@ -1,4 +1,4 @@
-"""A log that grows is told of window by window: what each says is what the whole log says of it."""
+"""Windows of a growing log equal the windows of the whole log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def whole(seconds: float) -> list[CriticalPathReport]:
 @pytest.mark.parametrize("seconds", [2.0, 7.0])
 @settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(every=st.integers(20, 120))
-def test_windows_are_told_once_and_as_the_whole_log_has_them(tmp_path: Path, seconds: float, every: int) -> None:
+def test_each_window_is_returned_once_and_equals_the_window_of_the_whole_log(
+    tmp_path: Path, seconds: float, every: int
+) -> None:
     told = followed(tmp_path / f"{seconds}-{every}", seconds, every)
     expected = whole(seconds)
     assert [each.started_ms for each in told] == [each.started_ms for each in expected]

@@ -1,4 +1,4 @@
-"""What executors used, from the lines of an event log: an archive's and a live log's are measured alike."""
+"""Usage of executors from the lines of an event log, live and archived."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def a_log() -> ExecutorLog:
     return log
 
 
-def test_a_window_says_what_was_used(tmp_path: Path) -> None:
+def test_a_window_holds_the_usage_of_executors(tmp_path: Path) -> None:
     first, *_ = measured(a_log(), tmp_path)
     assert first.sizes == ExecutorSizes(1024, 512, 2, 1)
     assert (first.tasks, first.batches, first.application) == (10, 5, "orders")
@@ -82,7 +82,7 @@ def test_a_window_says_what_was_used(tmp_path: Path) -> None:
 
 @given(st.floats(3.0, 30.0), st.lists(st.integers(1, 4000), min_size=8, max_size=8))
 def test_how_many_come_is_known_of_windows_with_one_batch_too(seconds: float, records: list[int]) -> None:
-    """Each batch has what came since the one before was planned, four seconds earlier."""
+    """Each batch has the arrivals since the planning of the batch before it, four seconds earlier."""
     facts: list[Use] = [ExecutorCount(0, 1, 1)]
     facts += [BatchUse(4000 * at + 3000, 4000 * at, "run", 3.0, count, 0, None) for at, count in enumerate(records)]
     for begin in (5000, 9000, 13_000):
@@ -106,7 +106,7 @@ def test_a_jvm_that_is_seen_twice_while_it_starts_a_process_is_one(jvm: int, pyt
     assert twice.outside_mb == pytest.approx(once.outside_mb, abs=40)
 
 
-def test_a_log_that_is_followed_is_measured_as_its_archive(tmp_path: Path) -> None:
+def test_a_followed_log_has_the_windows_of_its_archive(tmp_path: Path) -> None:
     folder = a_log().write(tmp_path)
     application = FollowedApplication(Follower(tmp_path, "app-1", consume=False))
     application.poll()
@@ -184,7 +184,7 @@ def test_tasks_that_failed_for_want_of_heap_are_counted(tmp_path: Path) -> None:
     assert last.out_of_heap == 1
 
 
-def test_what_nobody_looked_at_is_not_known(tmp_path: Path) -> None:
+def test_values_that_were_not_sampled_are_unknown(tmp_path: Path) -> None:
     log = ExecutorLog(conf=CONF)
     log.came(0)
     for second in range(1, 12):
@@ -201,7 +201,7 @@ def test_what_nobody_looked_at_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_runs_the_tasks_is_the_executor(tmp_path: Path) -> None:
-    """And one that does not is none, whatever its heartbeats say."""
+    """A driver without tasks is no executor, in spite of its heartbeats."""
     for master, found in (("local[2]", [(2048, 2, 600.0)]), ("spark://h:7077", [])):
         log = ExecutorLog(conf={"spark.master": master, "spark.driver.memory": "2g"})
         log.came(0, "driver", cores=2)
@@ -252,7 +252,7 @@ def test_time_in_line_for_a_core_is_computing_time() -> None:
         ({"spark.master": "local[2]", "spark.driver.memory": "3g"}, ExecutorSizes(3072, 0, 2, 3)),
     ],
 )
-def test_sizes_are_those_that_spark_gives(said: dict[str, str], sizes: ExecutorSizes) -> None:
+def test_sizes_follow_sparks_rules(said: dict[str, str], sizes: ExecutorSizes) -> None:
     assert ExecutorConf(said).sizes(2, 3) == sizes
     assert ExecutorConf(said).sizes(2, 0) is None
 

@@ -49,7 +49,7 @@ def unmarked(batch: Batch) -> Batch:
 
 
 def named(batch: Batch, places: set[int]) -> Batch:
-    """By marks that count nothing, at some of its places."""
+    """Return the batch with naming marks at these places."""
     stages = enumerate(batch.stages)
     return replace(batch, stages=tuple(replace(each, named=f"n{at}" if at in places else "") for at, each in stages))
 
@@ -86,8 +86,8 @@ def test_marked_queries_keep_the_names_of_their_marks(lines: dict[str, list[str]
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
-def test_live_and_in_an_archive_stages_without_marks_say_the_same(seed: int) -> None:
-    """The names of all operators, those that people gave to some of them too, and all figures to the last digit."""
+def test_unmarked_stages_are_the_same_live_and_in_an_archive(seed: int) -> None:
+    """Names of all operators, with and without naming marks, and all figures are equal."""
     chance = random.Random(seed)
     version = chance.choice([(3, 5), (4, 0), (4, 3)])
     log, marks = Log(version), [{at for at in range(9) if chance.random() < 0.3} for _ in range(2)]
@@ -117,7 +117,7 @@ def stream_of(count: int, run: str) -> list[Batch]:
     return [unmarked(batch) for batch in stream(chance, shape(chance), run, count)]
 
 
-def test_runs_of_one_query_are_told_apart_and_keep_its_name(tmp_path: Path) -> None:
+def test_runs_of_one_query_are_separate_and_keep_its_name(tmp_path: Path) -> None:
     log = Log()
     for run in ("run-0", "run-1"):
         log._add(
@@ -137,7 +137,7 @@ def test_runs_of_one_query_are_told_apart_and_keep_its_name(tmp_path: Path) -> N
     assert [batch.batch for batch in application.runs["run-1"].batches] == [0, 1, 2]
 
 
-def test_a_query_that_failed_says_why(tmp_path: Path) -> None:
+def test_a_failed_query_has_its_error(tmp_path: Path) -> None:
     log = Log()
     started(log, "run-0", "clicks")
     event = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent"
@@ -155,7 +155,7 @@ def test_of_a_run_come_upon_half_way_the_first_batch_is_left_out(tmp_path: Path)
 
 
 def test_a_batch_of_which_a_plan_is_missing_is_no_batch() -> None:
-    """What is told of it would be too little."""
+    """Its work would come out too small."""
     log = Log()
     for batch in stream_of(3, "run-0"):
         log.batch(batch)
@@ -173,7 +173,7 @@ def test_executors_come_and_go(tmp_path: Path) -> None:
     assert followed(tmp_path, log.lines).executors == {"2": RunningExecutor("2", "other", 2, 5)}
 
 
-def test_of_what_an_application_was_started_with_little_is_kept(tmp_path: Path) -> None:
+def test_few_settings_of_an_application_are_kept(tmp_path: Path) -> None:
     log = Log()
     told = {"spark.master": "yarn", "spark.executor.cores": "4", "spark.hadoop.fs.s3a.secret.key": "*****"}
     log._add("SparkListenerEnvironmentUpdate", {"JVM Information": {}, "Spark Properties": told})
@@ -203,7 +203,7 @@ def _upsert(batch: DataFrame, _: int) -> None:
 
 @pytest.mark.spark
 def test_two_queries_of_a_real_application(spark: SparkSession, logged: Path, tmp_path: Path) -> None:
-    """A windowed count with a stage that has a name of its own, and a foreachBatch whose jobs nobody marked."""
+    """A windowed count with a named stage, and a foreachBatch with unmarked jobs."""
     keyed = numbers_of(spark).withColumn("key", fn.col("value") % 7)
     counts = mark(keyed, "keyed").groupBy(fn.window("timestamp", "2 seconds"), "key").count()
     windowed = counts.writeStream.format("noop").outputMode("update").queryName("windowed")

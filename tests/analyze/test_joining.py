@@ -1,5 +1,4 @@
-"""The log of three small batches of the word count, k = (2, 3, 4, 2), recorded from Spark 4.3 and shorn of what nobody
-reads, as a live job is read."""
+"""The log of a running job: three small batches of the word count, k = (2, 3, 4, 2), recorded from Spark 4.3."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def test_a_log_becomes_batches_with_their_stages_and_tasks(recorded: list[BatchF
 
 
 def open_parts(joiner: Joiner) -> dict[str, object]:
-    """Return what the joiner holds of batches that are not over."""
+    """Return the joiner's data of batches that are not over."""
     held = ("_plans", "_counters", "_batches", "_owners", "_characters", "_tasks")
     return {name: value for name, value in vars(joiner).items() if name in held and value}
 
@@ -155,7 +154,7 @@ def test_tasks_that_failed_are_not_counted_and_a_stage_that_is_tried_again_is_on
     assert (batch.stages[1].submitted_ms, batch.stages[1].completed_ms) == (1100, 1310)
 
 
-def test_the_cost_of_a_window_and_what_of_it_is_not_known() -> None:
+def test_the_cost_of_a_window_and_its_unknown_parts() -> None:
     known = Task(0, 60, 10, 2, 5, gc=9, cpu=40_000_000, shuffled=10)
     facts_ = metrics.measure_window(two_stages(known))
     assert (facts_.slot_seconds, facts_.core_seconds) == (0.172, 0.044)

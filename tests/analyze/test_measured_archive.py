@@ -130,7 +130,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("job", "log"), MARKED)
-def test_the_pipeline_says_what_the_tuning_loop_says(
+def test_an_archive_has_the_snapshot_of_the_tuning_loop(
     whole: dict[str, list[MeasuredSnapshot]], lines: dict[str, list[str]], job: str, log: str
 ) -> None:
     (one,) = whole[job]
@@ -150,7 +150,7 @@ def test_each_window_has_the_snapshot_of_its_batches(lines: dict[str, list[str]]
 
 
 @pytest.mark.parametrize("job", dict(MARKED))
-def test_counts_are_those_that_were_recorded(whole: dict[str, list[MeasuredSnapshot]], job: str) -> None:
+def test_counts_are_exact(whole: dict[str, list[MeasuredSnapshot]], job: str) -> None:
     (one,) = whole[job]
     shot = one.snapshot
     totals = {name: (op.total.records_in, op.total.records_out) for name, op in shot.operators.items()}
@@ -218,7 +218,7 @@ def read_table(folder: Path) -> list[dict[str, Any]]:
     return [dict(row) for row in table.to_pylist()]
 
 
-def test_what_is_readable_of_a_damaged_log_is_used(
+def test_the_readable_part_of_a_damaged_log_is_used(
     survivors: dict[str, MeasuredSnapshot], lines: dict[str, list[str]]
 ) -> None:
     numbers = survivors["lines"].snapshot.operators["numbers"].total

@@ -96,7 +96,7 @@ def test_twice_the_useful_time_is_twice_the_load(seed: int, executors: int) -> N
 
 
 @given(seeds, st.integers(1, 6), st.integers(1, 6))
-def test_who_ran_which_task_is_the_schedulers_doing(seed: int, executors: int, dealt: int) -> None:
+def test_the_distribution_of_tasks_does_not_change_the_load(seed: int, executors: int, dealt: int) -> None:
     chance = random.Random(seed)
     batches = drawn(chance, executors)
     other = with_tasks(
@@ -119,7 +119,7 @@ def test_an_idle_executor_raises_no_rate(seed: int, executors: int, idle: int) -
 
 
 @given(seeds, st.integers(1, 6))
-def test_records_of_executors_add_up_to_what_the_sources_gave(seed: int, executors: int) -> None:
+def test_records_of_executors_add_up_to_the_records_of_the_sources(seed: int, executors: int) -> None:
     batches = drawn(random.Random(seed), executors)
     metrics = shot(batches, executors).operators[OPERATOR]
     assert metrics.total.records_in == pytest.approx(sum(batch.input_records or 0 for batch in batches))
@@ -135,12 +135,12 @@ def test_cores_are_shared_by_the_executors_that_have_them(seed: int, executors: 
 
 
 @given(seeds, st.integers(1, 6))
-def test_work_that_is_spread_evenly_is_divided_whoever_does_it(seed: int, executors: int) -> None:
+def test_evenly_spread_work_is_divided(seed: int, executors: int) -> None:
     even = with_tasks(drawn(random.Random(seed), executors), lambda task: structs.replace(task, useful_ms=100))
     assert shot(even, executors).operators[OPERATOR].undivided == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_hot_key_is_not_divided_and_the_floor_says_so() -> None:
+def test_a_hot_key_is_not_divided_and_raises_the_floor() -> None:
     """One of eight tasks does as much as the seven others: 1.9 of 3.8 s, on executors of one core."""
     times = [1900, *[271] * 7]
     tasks = tuple(TaskFact(0, at, ms, executor=str(at % 2)) for at, ms in enumerate(times))
@@ -156,7 +156,7 @@ def test_a_hot_key_is_not_divided_and_the_floor_says_so() -> None:
     assert sizing.stages((64,))[0] > 0.4, "however many executors there are, the hot task lasts"
 
 
-def test_the_partitions_of_a_topic_are_as_wide_as_its_reading_gets() -> None:
+def test_the_partitions_of_a_topic_bound_the_parallelism_of_reading() -> None:
     """Three tasks read, 0.6 s of 3 s of work; on executors of two cores that is one and a half of them."""
     tasks = tuple(TaskFact(0, at, 200, executor=str(at % 2)) for at in range(3))
     tasks += tuple(TaskFact(1, at, 300, executor=str(at % 2)) for at in range(8))
@@ -182,7 +182,7 @@ def test_of_a_share_of_the_executors_there_are_sums_alone() -> None:
     assert load(found) == pytest.approx(load(shot(batches, 3)))
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_unmeasured_values_are_left_out() -> None:
     batches = drawn(random.Random(7), 1)
     timeless = with_tasks(batches, lambda task: structs.replace(task, useful_ms=None))
     metrics = shot(timeless, 1).operators[OPERATOR].total
@@ -214,7 +214,7 @@ def test_a_record_waits_for_half_a_trigger_and_then_for_its_batch() -> None:
     assert found.p95 == pytest.approx(0.5 + 0.95 * 2.0)
 
 
-def test_what_a_source_holds_back_waits_longer() -> None:
+def test_records_that_a_source_holds_back_wait_longer() -> None:
     """300 records behind at 100/s: the newest of a batch is three seconds old when it is planned."""
     found = estimate_latency(steady(1.0, 1.0, 100, [300] * 6), 100.0)
     assert found.mean == pytest.approx(1.0 + 3.0 + 0.5)
@@ -254,8 +254,8 @@ def test_where_the_time_of_a_batch_goes() -> None:
 
 
 @given(seeds, st.integers(1, 5), st.integers(1, 9))
-def test_records_of_stages_are_those_that_their_tasks_saw(seed: int, batches: int, width: int) -> None:
-    """However tasks share them; the last stage gives what the sink took, unless its own tasks wrote files."""
+def test_records_of_stages_are_the_records_of_their_tasks(seed: int, batches: int, width: int) -> None:
+    """The last stage gives the records that the sink took, unless its own tasks wrote files."""
     chance = random.Random(seed)
     counted = [tuple(chance.randint(0, 400) for _ in range(4)) for _ in range(batches * width)]
     window = []
@@ -291,7 +291,7 @@ def triggered(*gaps_and_times: tuple[float, float]) -> list[BatchFact]:
     return found
 
 
-def test_how_often_batches_are_triggered_is_read_off_those_that_waited() -> None:
+def test_the_trigger_interval_comes_from_batches_that_waited_for_it() -> None:
     assert estimate_trigger_seconds(triggered(*[(4.0, 1.0)] * 6)) == 4.0
     assert (
         estimate_trigger_seconds(triggered((9.0, 8.9), (3.0, 2.9), *[(4.0, 2.0)] * 4, (5.0, 4.99), (3.0, 1.0))) == 4.0
@@ -301,7 +301,7 @@ def test_how_often_batches_are_triggered_is_read_off_those_that_waited() -> None
     assert estimate_trigger_seconds([]) == 0.0
 
 
-def test_what_kind_of_source_it_is() -> None:
+def test_the_kind_of_a_source_comes_from_its_description() -> None:
     kafka = triggered((1.0, 0.5))
     assert find_source_kind(kafka) == "kafka"
     assert find_source_kind([replace(kafka[0], sources=("FileStreamSource[file:/in]",))]) == "files"

@@ -1,4 +1,4 @@
-"""What figures mean, by batches made by hand."""
+"""Metrics of batches made by hand."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def batch(number: int, began: float, seconds: float, rows: int, arrivals: tuple[
 STEADY = [batch(i, began=100.0 + i, seconds=1.0, rows=500, arrivals=(99.0 + i, 100.0 + i)) for i in range(6)]
 
 
-def test_a_steady_window_says_what_it_was_made_of() -> None:
+def test_the_snapshot_of_a_steady_window() -> None:
     snapshot = metrics.take_snapshot("job", CHAIN, 8, {"source": 500.0}, STEADY)
     assert snapshot.throughput == pytest.approx(500.0)
     assert snapshot.latency_seconds.mean == pytest.approx(1.5)
@@ -87,7 +87,7 @@ def test_without_arrival_times_latency_and_backlog_are_unknown() -> None:
 
 
 def test_rows_that_spark_combines_before_a_shuffle_are_no_ones_rate() -> None:
-    """The map's tasks wrote 10 combined rows, its mark counted 1000: the mark is right, the tasks say who did it."""
+    """The map's tasks wrote 10 combined rows, its mark counted 1000: tasks give only its distribution."""
     combined = [
         replace(b, tasks=tuple(structs.replace(task, sent=(task.sent or 0) // 100) for task in b.tasks)) for b in STEADY
     ]
@@ -114,6 +114,6 @@ def test_quantiles_are_those_of_the_records(spans: list[tuple[float, float, int]
         assert share[1] - 0.01 <= q <= share[0] + 0.01
 
 
-def test_each_batch_covers_what_arrived_since_the_trigger_before() -> None:
+def test_each_batch_covers_the_time_since_the_last_trigger() -> None:
     seen = make_samples(STEADY, 99_500.0)
     assert [sample.covered for sample in seen] == [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Names of stages: what Spark 4.3 says of nodes → words; and which part of a plan a stage ran."""
+"""Names of stages from nodes of Spark 4.3, and the part of a plan that a stage ran."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), SAID, ids=[said for *_, said in SAID])
-def test_words_for_what_spark_says(name: str, text: str, expected: str) -> None:
+def test_names_of_nodes(name: str, text: str, expected: str) -> None:
     assert describe_node(name, text) == expected
     node = Node(name, text, [])
     shorten_plan(node)
@@ -103,7 +103,7 @@ def test_names_are_the_same_from_batch_to_batch(said: tuple[str, str, str], numb
 
 
 @given(st.sampled_from([name for name, *_ in SAID]), st.text(max_size=300))
-def test_whatever_a_log_says_a_name_is_one_short_line(name: str, text: str) -> None:
+def test_a_name_is_one_short_line(name: str, text: str) -> None:
     found = describe_node(name, text)
     assert len(found) <= 60
     assert found.splitlines() in ([found], [])
@@ -133,7 +133,7 @@ def test_a_stage_runs_the_part_whose_shuffle_it_writes() -> None:
     ]
 
 
-def test_numbered_anew_by_adaptive_execution_it_is_known_by_what_lies_below() -> None:
+def test_a_part_that_adaptive_execution_renumbered_is_found_by_the_parts_below() -> None:
     plan = node("AdaptiveSparkPlan", node("Write", node("Aggregate", exchange(1, node("Scan json ")))))
     stages = {
         0: Stage(0, "", (StageRdd(0, "", "Exchange", 91), StageRdd(1, "", "Scan json ")), ()),
@@ -143,7 +143,7 @@ def test_numbered_anew_by_adaptive_execution_it_is_known_by_what_lies_below() ->
     assert names == [["Scan json "], ["AdaptiveSparkPlan", "Write", "Aggregate"]]
 
 
-def test_where_several_parts_fit_none_is_named_but_what_it_reads_may_tell() -> None:
+def test_several_fitting_parts_are_separated_by_the_parts_that_they_read() -> None:
     plan = node("AdaptiveSparkPlan", node("Join", exchange(1, node("Scan a")), exchange(2, node("Scan b"))))
     dumb, tells = (
         Stage(0, "", (StageRdd(0, "", "Exchange", 91),), ()),
@@ -159,7 +159,7 @@ def test_a_broadcast_is_a_part_of_its_own() -> None:
     assert [each.nodeName for each in find_part(stage, {0: stage}, plan)] == ["Scan b"]
 
 
-def test_a_log_whose_stages_feed_each_other_in_a_circle_does_no_harm() -> None:
+def test_stages_that_feed_each_other_in_a_circle_do_no_harm() -> None:
     plan = node("AdaptiveSparkPlan", node("Join", exchange(1, node("Scan a"))))
     stages = {at: Stage(at, "", (), (1 - at,)) for at in (0, 1)}
     assert [len(find_part(stages[at], stages, plan)) for at in stages] in ([0, 2], [2, 0], [0, 0], [2, 2])

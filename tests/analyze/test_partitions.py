@@ -1,4 +1,4 @@
-"""Partitions of a source: what is behind and what arrives, laws over drawn windows."""
+"""Partitions of a source: waiting and arriving records, as laws over drawn windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTS = st.lists(
 
 
 @given(counts=COUNTS, seconds=st.integers(1, 3600))
-def test_what_waits_and_what_arrives_adds_up(counts: list[tuple[int, int, int]], seconds: int) -> None:
+def test_waiting_and_arriving_records_add_up(counts: list[tuple[int, int, int]], seconds: int) -> None:
     """Each partition began somewhere, has had some since, and keeps some back."""
     first = {"clicks": {str(number): begin for number, (begin, _, _) in enumerate(counts)}}
     newest = {"clicks": {str(number): begin + came for number, (begin, came, _) in enumerate(counts)}}
@@ -41,7 +41,7 @@ def test_what_waits_and_what_arrives_adds_up(counts: list[tuple[int, int, int]],
 
 
 @pytest.mark.parametrize("told", [None, "offset", 7, {"clicks": 3}, {"clicks": {"0": "many"}}])
-def test_a_source_that_says_something_else_has_no_partitions(told: object) -> None:
+def test_a_source_with_other_offsets_has_no_partitions(told: object) -> None:
     assert measure_partitions([batch(0, told, told), batch(1000, told, told)]) == ()
     assert measure_partitions([]) == ()
 
@@ -53,7 +53,7 @@ def test_a_partition_that_was_added_meanwhile_has_no_rate_yet() -> None:
     assert (source.rate, source.lag_seconds) == (None, None)
 
 
-def test_it_is_told_in_a_line() -> None:
+def test_partitions_are_described_in_a_line() -> None:
     parts = [Partition("clicks", str(number), 400, rate) for number, rate in enumerate((50.0, 200.0, 50.0))]
     assert format_source(SourcePartitions(tuple(parts))) == (
         "clicks: 3 partitions, 1,200 records behind, 4.00 s of input; partition 1 gets 67% of the records"

@@ -41,7 +41,7 @@ def test_a_shuffle_inside_an_operator_leaves_it_one_operator() -> None:
     assert (last.entry, last.exit) == (False, True)
 
 
-def test_what_comes_after_the_last_mark_belongs_to_the_sink() -> None:
+def test_the_part_behind_the_last_mark_belongs_to_the_sink() -> None:
     plan = MarkedPlan(node("Write", exchange(2, mark("sink", exchange(1, mark("source", node("Scan")))))))
     found = role(plan, stage(None, 2))
     assert found is not None
@@ -55,7 +55,7 @@ def test_a_join_has_two_ways_in() -> None:
     assert [role.operator for role in roles if role] == ["bids", "asks", "join"]
 
 
-def test_the_stage_of_a_broadcast_belongs_to_nobody() -> None:
+def test_the_stage_of_a_broadcast_has_no_role() -> None:
     plan = MarkedPlan(node("Write", mark("join", node("Join", exchange(1, mark("source", node("Scan")))))))
     assert role(plan, stage(None)) is None
 
@@ -79,7 +79,7 @@ def unnumbered(number: int, *parents: int) -> Stage:
     return Stage(number, "", (), parents)
 
 
-def test_without_numbers_stages_get_their_roles_by_who_feeds_whom() -> None:
+def test_without_numbers_stages_get_their_roles_by_the_shape_of_the_graph() -> None:
     plan = MarkedPlan(node("Write", mark("sink", exchange(9, node("Agg", exchange(8, mark("source", node("Scan"))))))))
     found = plan.roles([unnumbered(4), unnumbered(5, 4), unnumbered(6, 5)])
     assert [(at, role.operator, role.entry, role.exit) for at, role in sorted(found.items())] == [

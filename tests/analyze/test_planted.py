@@ -25,13 +25,13 @@ def test_each_plant_has_batches() -> None:
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
-def test_what_was_planted_comes_first_by_participation(plant: Plant) -> None:
+def test_the_planted_bottleneck_has_the_greatest_participation(plant: Plant) -> None:
     for batch in SAMPLE[plant.name]:
         assert is_planted_first(plant, batch)["participation"]
 
 
 def test_busy_time_finds_neither_a_driver_nor_a_sink() -> None:
-    """As nothing else of them runs at the same time, while six instances of an operator do: so it is no profile."""
+    """Driver and sink run alone, while six instances of an operator run at once."""
     for plant in PLANTS:
         if plant.name in ("driver", "sink"):
             assert not any(is_planted_first(plant, batch)["busy"] for batch in SAMPLE[plant.name])
@@ -40,7 +40,7 @@ def test_busy_time_finds_neither_a_driver_nor_a_sink() -> None:
 @pytest.mark.parametrize(
     ("name", "by"), [("hot-key", "straggler"), ("commit", "commits"), ("driver", "driver"), ("sink", "external")]
 )
-def test_what_is_no_lack_of_instances_is_known_as_what_it_is(name: str, by: str) -> None:
+def test_bottlenecks_that_instances_do_not_shorten_are_recognised(name: str, by: str) -> None:
     found = measure_critical(SAMPLE[name])
     assert found is not None
     assert found.most == by

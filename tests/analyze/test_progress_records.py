@@ -55,7 +55,7 @@ def kafka(ended: Any, newest: Any = None, mean: str | None = None) -> int | None
     return progress(sources=[told]).behind
 
 
-def test_what_a_source_has_and_did_not_give() -> None:
+def test_records_that_a_source_held_back() -> None:
     text = '{"shop":{"0":17,"1":4}}'
     assert kafka(text, '{"shop":{"0":20,"1":4}}') == 3
     assert kafka(json.loads(text), {"shop": {"0": 20, "1": 104}}) == 103
@@ -69,7 +69,7 @@ def test_what_a_source_has_and_did_not_give() -> None:
 
 
 @pytest.mark.parametrize("rate", ["NaN", "Infinity", 0.0, None, -1.0])
-def test_a_rate_that_is_no_number_says_nothing(rate: object) -> None:
+def test_a_rate_that_is_no_number_is_ignored(rate: object) -> None:
     assert progress(sources=[{"numInputRows": 30, "inputRowsPerSecond": rate}]).offered_seconds is None
 
 

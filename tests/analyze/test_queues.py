@@ -83,7 +83,7 @@ def test_a_trigger_with_time_to_spare_holds_nothing_up() -> None:
     assert set((queues.estimate_backpressure(CHAIN, stream([1, 2, 3, 4, 5, 6], wait=9.0)) or {}).values()) == {0.0}
 
 
-def test_it_is_held_up_by_whoever_takes_most_of_the_batch() -> None:
+def test_the_operator_with_the_most_batch_time_holds_up_its_upstream() -> None:
     growing = [batch(i, 1000 + 2.0**i, 2.0**i, stage_ms={**STAGE_MS, "sink": 600}) for i in range(6)]
     held = queues.estimate_backpressure(CHAIN, growing)
     assert held is not None
@@ -125,7 +125,7 @@ def test_where_growth_is_known_otherwise_one_batch_is_enough(c: float, count: in
 
 
 @given(st.floats(0.1, 50.0))
-def test_what_batches_say_themselves_comes_first(c: float) -> None:
+def test_the_growth_of_the_batches_comes_before_the_given_growth(c: float) -> None:
     for seconds in ([2.0**i for i in range(3)], [1.0] * 7):
         assert queues.estimate_backpressure(CHAIN, stream(seconds), c) == queues.estimate_backpressure(
             CHAIN, stream(seconds)
@@ -133,19 +133,19 @@ def test_what_batches_say_themselves_comes_first(c: float) -> None:
     assert queues.estimate_backpressure(CHAIN, stream([1, 9]), min(c, 1.0)) is None
 
 
-def test_what_waits_at_a_source_is_what_it_says_and_what_came_since() -> None:
+def test_the_backlog_of_a_source_is_its_report_and_the_arrivals_since() -> None:
     batches = [replace(b, behind=40 + b.batch) for b in stream([2.0] * 3)]
     assert queues.estimate_backlogs({"source": 100.0}, batches) == {"source": 42 + 200.0}
     assert queues.estimate_backlog({"source": 100.0}, batches) == 42 + 200.0
 
 
-def test_else_it_is_what_came_since_the_newest_record() -> None:
+def test_without_a_report_the_backlog_is_the_arrivals_since_the_newest_record() -> None:
     batches = stream([2.0] * 3)
     assert queues.estimate_backlogs({"source": 100.0}, batches) == {"source": 200.0}
     assert queues.estimate_backlog({"source": 100.0}, [replace(b, marks={}) for b in batches]) is None
 
 
-def test_of_several_sources_only_the_sum_is_known_from_what_they_say() -> None:
+def test_reports_of_several_sources_give_only_their_sum() -> None:
     batches = [
         replace(b, behind=40, marks={**b.marks, "other": MarkFact(1, 1.0, 1.0, 1001.0)}) for b in stream([2.0] * 3)
     ]
@@ -215,12 +215,12 @@ def test_half_of_the_records_at_one_millisecond_and_half_at_three() -> None:
     assert queues.measure_service_cv2(stages_of(tasks), tasks) == pytest.approx(0.25)
 
 
-def test_idle_tasks_serve_nobody() -> None:
+def test_idle_tasks_do_not_count_for_service_times() -> None:
     tasks = tasks_of([(100, 200)] * 5 + [(0, 7)] * 20)
     assert queues.measure_service_cv2(stages_of(tasks), tasks) == pytest.approx(0.0)
 
 
-def test_of_few_tasks_or_none_that_served_and_of_stages_apart_nobody_can_say() -> None:
+def test_service_variability_is_unknown_for_few_tasks_idle_tasks_and_several_stages() -> None:
     few, idle = tasks_of([(100, 100)] * 4), tasks_of([(0, 1)] * 9)
     many = tasks_of([(100, 100)] * 9)
     apart = [StageFact(1, "map", 9, 0, 1, exit=False), StageFact(2, "map", 9, 0, 1, entry=False)]
@@ -256,7 +256,7 @@ def test_dhalion_scales_the_operator_that_makes_batches_grow() -> None:
     assert create("dhalion", None, {}).decide(window(1.0)).parallelism == {**dict.fromkeys(CHAIN, 2), "source": 1}
 
 
-def test_threshold_and_queueing_have_what_they_decide_by() -> None:
+def test_threshold_and_queueing_find_their_inputs_in_a_snapshot() -> None:
     snapshot = window(1.5, rate=1000.0)
     decision = create("threshold", None, {}).decide(snapshot)
     assert decision.parallelism["source"] == 3

@@ -50,7 +50,7 @@ MARKED = SparkJob(
 )
 
 
-def test_marks_name_the_stages_and_say_what_they_read() -> None:
+def test_marks_name_the_stages_and_their_upstream() -> None:
     found = assign_roles([MARKED])
     assert [(role.operator, role.upstream, role.stateful) for role in found] == [
         ("source", (), False),
@@ -60,7 +60,7 @@ def test_marks_name_the_stages_and_say_what_they_read() -> None:
     assert all(role.marked and role.entry and role.exit for role in found)
 
 
-def test_jobs_without_marks_beside_marked_ones_belong_to_nobody() -> None:
+def test_unmarked_jobs_beside_marked_jobs_have_no_role() -> None:
     broadcast = SparkJob([stage(6, rdd(1, "Scan"))], node("Project", node("Scan")))
     assert {role.stage for role in assign_roles([broadcast, MARKED])} == {7, 8, 9}
 
@@ -89,7 +89,7 @@ def named(name: str, *children: Node) -> Node:
 
 
 def names_of(*parts: Node) -> list[str]:
-    """Of a chain of stages, one for each of these parts; each is put under the next one's shuffle."""
+    """Return a job of a chain of stages, one for each part, each below the shuffle of the next one."""
     plan, stages = Node("Scan", "Scan", []), []
     for at, part in enumerate(parts):
         bottom = part
@@ -116,15 +116,15 @@ def test_a_naming_mark_names_the_one_stage_that_it_stands_in() -> None:
     ]
 
 
-def test_several_naming_marks_in_one_stage_are_told_together_in_the_order_of_the_data() -> None:
+def test_several_naming_marks_in_one_stage_are_joined_in_the_order_of_the_data() -> None:
     both = node("Write", named("enrich", node("Project", named("clean", node("Project")))))
     joined = node("Filter", text=f"Filter ((x#1 > 1) AND {named('late').simpleString[7:]})")
     assert names_of(node("Project"), joined, both) == ["scan", "late", "clean + enrich"]
     assert names_of(*(named("same") for _ in range(3))) == ["same", "same (2)", "same (3)"]
 
 
-def test_what_only_looks_like_a_naming_mark_names_nothing() -> None:
-    """A program may compare its columns with whatever it likes."""
+def test_text_that_resembles_a_naming_mark_names_nothing() -> None:
+    """A program may compare its columns with any text."""
     mine = node("Filter", text="Filter (isnotnull(kind#1) AND (kind#1 = op:refund))")
     counted = mark("own", node("Filter", text="Filter (cast(n#1 as string) = op:own)"))
     assert names_of(node("Project"), node("Write", mine)) == ["scan", "filter"]

@@ -100,7 +100,7 @@ def tasks_are_as_long_as_spark_says(batch: BatchFact, one: ActivityTrace) -> Non
 
 
 def a_path_leads_through_it_that_never_waits(batch: BatchFact, one: ActivityTrace) -> None:
-    """From the trigger to the commit: each thing that was waited for is on the graph."""
+    """Check that every wait is explained by the graph, from the trigger to the commit."""
     moved = moved_by(one, -batch.started_ms)
     edges, names = make_edges(moved)
     for window in measure_windows(fill_gaps(edges), names, batch.seconds, application="a", query="q"):
@@ -153,7 +153,7 @@ def test_recorded_batches_keep_every_law(real: list[BatchFact]) -> None:
     check(real)
 
 
-def test_a_recorded_batch_says_where_its_time_went() -> None:
+def test_a_recorded_batch_has_the_expected_activities() -> None:
     one = trace_batch(recorded("marked")[3])
     tasks = [each for each in one.activities if each.timeline != DRIVER]
     assert {each.operator for each in tasks if each.kind is Kind.processing} == {"numbers", "pairs", "count", "sink"}

@@ -1,4 +1,4 @@
-"""How long the stages of each operator ran, where they overlap; and how many tasks could run at once meanwhile."""
+"""Time with running stages of each operator, where stages overlap, and slots of a batch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_snapshot_has_them_by_operator(found: list[BatchFact]) -> None:
 
 @given(st.integers(1, 4), st.floats(0.0, 0.4))
 def test_executors_together_have_all_that_is_no_overhead(k: int, each_task: float) -> None:
-    """What tasks cost whatever they are given counts as overhead there, and so is in no stage."""
+    """Fixed costs of tasks count as overhead there, so no stage contains them."""
     found = [
         BatchFact(
             number,
@@ -107,7 +107,7 @@ class TestSlots:
     )
 
     @given(stays, st.integers(0, 200), st.integers(1, 50), st.integers(1, 4))
-    def test_they_are_known_where_nobody_comes_or_goes(
+    def test_slots_are_known_while_executors_stay(
         self, stays: list[ExecutorStay], begin: int, length: int, task_cpus: int
     ) -> None:
         """No task runs on cores of two executors."""
@@ -136,10 +136,10 @@ class TestSlots:
             assert stays.slots(10, 20) == 2
 
     @pytest.mark.parametrize("said", ["", "0", "-1", "many", "1.5", "9" * 5000, "²"])
-    def test_what_no_spark_takes_is_one(self, said: str) -> None:
+    def test_impossible_cpus_of_a_task_count_as_one(self, said: str) -> None:
         assert read_task_cpus({"spark.task.cpus": said}) == 1
 
-    def test_of_a_window_they_are_those_of_all_its_batches(self) -> None:
+    def test_slots_of_a_window_must_be_equal_in_all_batches(self) -> None:
         def told(*each: int | None) -> int | None:
             return metrics.find_slots([BatchFact(at, "run", 0, 1.0, 1, slots=known) for at, known in enumerate(each)])
 

@@ -1,4 +1,4 @@
-"""When a machine counts as starved: by what the kernel added up between two moments."""
+"""Shortage of a machine from two readings of the kernel's counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 20.0
 
 
 def after(**more: float) -> HostReading:
-    """Twenty seconds later, with so much more of each; cores half busy and nobody in line unless that is said."""
+    """Return a reading twenty seconds later with these increments. By default cores are half busy and nothing waits."""
     grown = {"worked": 20.0, "stolen": 0.0, "crowded": 2.0, "waited": 0.0, "swapped_mb": 0.0, **more}
     return replace(
         BEGIN, at=BEGIN.at + SECONDS, **{name: getattr(BEGIN, name) + value for name, value in grown.items()}
@@ -48,7 +48,7 @@ def test_stolen_and_swapped() -> None:
     assert swapped.swapped_mb == 3.0
 
 
-def test_without_the_threads_the_machine_as_a_whole_tells() -> None:
+def test_without_counts_of_threads_the_whole_machine_counts() -> None:
     """A kernel that does not count them, or a trial whose tasks are not known."""
     for begin, end, held in (
         (replace(BEGIN, waited=None), replace(after(crowded=19.0), waited=None), 100.0),
@@ -60,7 +60,7 @@ def test_without_the_threads_the_machine_as_a_whole_tells() -> None:
         assert find_shortage(begin, replace(end, crowded=(begin.crowded or 0) + 10.0), held) is None
 
 
-def test_where_nothing_is_known_nothing_is_said() -> None:
+def test_without_readings_there_is_no_shortage() -> None:
     assert find_shortage(None, after(waited=1e6), 1.0) is None
     assert find_shortage(BEGIN, None, 1.0) is None
     assert find_shortage(BEGIN, BEGIN, 1.0) is None
@@ -82,7 +82,7 @@ MORE = st.floats(0.0, 1e4)
 def test_shares_are_shares_and_more_of_a_lack_is_no_less_of_one(
     worked: float, stolen: float, crowded: float, waited: float, swapped_mb: float, held: float | None
 ) -> None:
-    """Threads that end take what they waited with them: a sum may even shrink."""
+    """Threads that end take their waiting time with them, so a sum may shrink."""
     given = {"worked": worked, "stolen": stolen, "crowded": crowded, "waited": waited, "swapped_mb": swapped_mb}
     found = find_shortage(BEGIN, after(**given), held)
     if found is not None:

@@ -1,4 +1,4 @@
-"""What tasks cost whatever they are given is told apart from what their records cost."""
+"""Fixed costs of tasks are separated from the costs of their records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASKS, SECOND = 4, 1000
 def batches(
     reads: list[list[int]], fixed: float, each: float, chance: random.Random | None = None, noise: float = 0.0
 ) -> list[BatchFact]:
-    """A batch for each list of what its tasks read, one a second, of one stage on an executor of one core."""
+    """Return a batch for each list of its tasks' records, one a second, of one stage on an executor of one core."""
     found = []
     for number, read in enumerate(reads):
         at = number * SECOND
@@ -45,9 +45,7 @@ def mixed(chance: random.Random, count: int, most: int) -> list[list[int]]:
     count=st.integers(FEWEST, 40),
     most=st.integers(1, 30),
 )
-def test_what_is_told_apart_is_what_it_is_and_never_more(
-    seed: int, fixed: int, each: int, count: int, most: int
-) -> None:
+def test_the_fitted_cost_is_at_most_the_true_cost(seed: int, fixed: int, each: int, count: int, most: int) -> None:
     reads = mixed(random.Random(seed), count, most)
     seen = batches(reads, fixed, each)
     (cost,) = fit_task_costs(seen).values()
@@ -64,10 +62,10 @@ def test_noise_makes_it_less_sooner_than_more(seed: int) -> None:
     assert sum(cost <= 80 for cost in found) >= 14
     assert max(found) <= 100
     far_from_none = [[chance.randint(100, 110) for _ in range(TASKS)] for _ in range(30)]
-    assert fit_task_costs(batches(far_from_none, 80, 32, chance, 200.0))["count"] <= 800
+    assert fit_task_costs(batches(far_from_none, 80, 32, chance, 200.0))["count"] <= 900  # of some 3,400 ms
 
 
-def test_nothing_is_told_apart_of_few_tasks_or_of_tasks_that_are_all_alike() -> None:
+def test_few_or_equal_tasks_have_no_fixed_cost() -> None:
     assert fit_task_costs(batches([[1, 2, 3, 4]] * 2, 80, 32)) == {}
     assert fit_task_costs(batches([[5] * TASKS] * 30, 80, 32)) == {"count": 0.0}
 

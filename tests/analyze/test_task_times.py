@@ -1,4 +1,4 @@
-"""What a task's line says of its time beside its own metrics, and where the blocks that it waited for come from."""
+"""Parts of a task's time from counters in its line, and the origin of the blocks that it waited for."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_counters_are_read_by_name(
         assert found.python_ms == (max(0, run - code) if code is not None else min(run, start or 0))
 
 
-def test_two_nodes_of_a_stage_count_together_and_what_is_no_count_does_not() -> None:
+def test_counters_of_two_nodes_are_summed_and_invalid_counts_are_ignored() -> None:
     found = times(end([(STATE_COMMIT, "30"), (STATE_COMMIT, "12"), (STATE_LOAD, "many"), (STATE_LOAD, "9" * 30)]))
     assert found is not None
     assert (found.state_commit_ms, found.state_load_ms) == (42, None)
@@ -88,7 +88,7 @@ def test_a_task_that_ends_before_it_begins_or_at_no_time_has_none(info: dict[str
         (None, None, "shuffle of map to executor 2 slot 0"),
     ],
 )
-def test_where_blocks_come_from_as_far_as_the_log_says(remote: int | None, local: int | None, source: str) -> None:
+def test_the_origin_of_blocks_as_far_as_it_is_known(remote: int | None, local: int | None, source: str) -> None:
     made = [TaskFact(1, at, 50, executor=name, times=TaskTimes(100, 150, 50)) for at, name in enumerate("12")]
     waited = TaskTimes(160, 260, 100, remote_bytes=remote, local_bytes=local)
     reads = TaskFact(2, 0, 60, wait_ms=40, executor="2", times=waited)

@@ -53,7 +53,7 @@ def plain(row: tuple[int, ...]) -> dict[str, int | None]:
 
 
 @given(rows)
-def test_an_unknown_number_makes_unknown_whatever_contains_it_and_nothing_else(row: tuple[int, ...]) -> None:
+def test_an_unknown_number_makes_exactly_the_results_that_contain_it_unknown(row: tuple[int, ...]) -> None:
     fact = make_task_fact(TaskEnd(1, TaskEndReason("Success"), TaskInfo(2)), metrics_of(row))
     assert (fact.stage, fact.index) == (1, 2)
     assert {name: getattr(fact, name) for name in plain(row)} == plain(row)

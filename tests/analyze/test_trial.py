@@ -76,8 +76,11 @@ def is_one_of(taken: list[BatchFact], line: bytes) -> bool:
 
 
 def plain(snapshot: Snapshot) -> Snapshot:
-    """Without what hangs on the rate that was offered, which the engine knows and a log can only see, without what a
-    job declares and no log tells, and without critical paths, which `autotrascale critical` tells of an archive."""
+    """Return the snapshot without values that only the engine knows.
+
+    These are the offered rate and its results, the bounds of operators, and critical paths, which an archive leaves to
+    `autotrascale critical`.
+    """
     operators = {
         name: replace(operator, backlog_records=None, minimum=1, maximum=None)
         for name, operator in snapshot.operators.items()

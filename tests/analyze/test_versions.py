@@ -1,4 +1,4 @@
-"""The law of versions: what a version of Spark writes is read exactly, what it does not write is not known."""
+"""The law of versions: written fields are read exactly, fields that a version does not write are unknown."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_operators_are_as_good_as_the_version_names_them(version: Version) -> No
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:], ids=IDS[1:])
-def test_a_snapshot_has_what_is_known_and_nothing_else(version: Version, tmp_path: Path) -> None:
+def test_a_snapshot_has_the_known_values_of_its_version(version: Version, tmp_path: Path) -> None:
     snapshot = seen(version, tmp_path)
     source, count = snapshot.operators.values()
     stream = version >= (2, 2)

@@ -114,7 +114,7 @@ def test_without_marks_the_tasks_own_counts_stand() -> None:
 QUERY = batch(10, marks={}, marked=False, input_records=None, offered_seconds=None)
 
 
-def test_a_query_that_is_no_stream_offers_what_it_read() -> None:
+def test_the_offered_rate_of_a_query_without_a_stream_is_its_read_records() -> None:
     snapshot = snapshot_of([QUERY], slots=1)
     assert snapshot.source_rates == {"source": 1000.0}
     assert snapshot.throughput == 1000.0
@@ -200,7 +200,7 @@ def sums_of(tasks: Sequence[TaskFact], batches: Sequence[BatchFact]) -> dict[obj
     return {key: [sum_or_none(getattr(each, name) for each in own) for name in SUMMED] for key, own in found.items()}
 
 
-def test_operators_of_a_run_are_those_of_all_its_batches() -> None:
+def test_a_run_has_the_operators_of_all_its_batches() -> None:
     seen = OperatorsSeen()
     last = StageFact(3, "sink", 1, 0, 1, upstream=("map",), rank=2)
     first = StageFact(1, "source", 1, 0, 1)

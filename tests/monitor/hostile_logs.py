@@ -1,4 +1,4 @@
-"""Event logs that nobody's job writes, and how much memory reading one takes, in a process of its own.
+"""Hostile event logs, and the memory that reading one takes, in a process of its own.
 
 python -m tests.monitor.hostile_logs archive|live FOLDER
 """
@@ -30,7 +30,7 @@ def _line(event: str, **fields: object) -> bytes:
 
 
 def _filled(before: bytes, unit: bytes, after: bytes, length: int = LONG) -> bytes:
-    """One line with as many of a thing in a list as go into it."""
+    """Return one line with a list of as many units as fit."""
     count = (length - len(before) - len(after)) // (len(unit) + 1)
     return before + b",".join(repeat(unit, count)) + after + b"\n"
 
@@ -159,7 +159,7 @@ def write_compressed(lines: Iterator[bytes], path: Path) -> int:
 
 
 def write_plain(lines: Iterator[bytes], folder: Path) -> int:
-    """As a job that runs now has it."""
+    """Write the lines as a running job does."""
     path = folder / "eventlog_v2_app" / "events_1_app"
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
@@ -170,7 +170,7 @@ def write_plain(lines: Iterator[bytes], folder: Path) -> int:
 
 
 def measured(reader: str, folder: Path) -> dict[str, object]:
-    """What reading took, in a process of its own."""
+    """Return the results and the memory of reading, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", __name__, reader, str(folder)], capture_output=True, text=True, check=True
     )

@@ -26,7 +26,7 @@ LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task End Reason": {"Reason": "x"}, "Task Info": {"Index": 1}}
 
 
-def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() -> None:
+def test_a_version_may_leave_out_blocks_and_add_fields() -> None:
     """A block that is missing is a zero: the task did nothing of the kind. A number in a block is not known."""
     metrics = {"Executor Run Time": 5, "Moon Phase": {"new": [1, None, "\\u00e9"]}}
     task = msgspec.json.decode(json.dumps({**TASK, "Task Metrics": metrics}), type=TaskEnd)
@@ -51,7 +51,7 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
     assert seen >= {*events.RARE.values()} - {ExecutorChange, Environment} - asked_for
 
 
-def test_a_task_says_the_same_without_what_lies_between() -> None:
+def test_a_brief_task_equals_the_whole_task() -> None:
     tasks = 0
     for file in find_files([str(LOGS)])[0]:
         for line in chain.from_iterable(blocks(LogText(file.uri))):
@@ -67,7 +67,7 @@ def test_a_task_says_the_same_without_what_lies_between() -> None:
     assert tasks
 
 
-def test_damage_that_concerns_nobody_costs_no_task_and_other_damage_does() -> None:
+def test_damage_in_the_middle_costs_no_task_and_other_damage_does() -> None:
     info = {"Index": 1, "Accumulables": [{"ID": 1, "Name": 'an, ","Task Metrics":{ in a text'}]}
     line = json.dumps({**TASK, "Task Info": info, "Task Metrics": {"Executor Run Time": 5}}, separators=(",", ":"))
     whole = msgspec.json.decode(line, type=TaskEnd)
@@ -95,12 +95,12 @@ def test_damage_that_concerns_nobody_costs_no_task_and_other_damage_does() -> No
         b"\xff\x00",
     ],
 )
-def test_what_is_no_whole_event_is_refused(line: bytes) -> None:
+def test_a_line_that_is_no_whole_event_is_refused(line: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, ValueError)):
         decode_rare_event(line)
 
 
-def test_what_nobody_reads_is_passed_over() -> None:
+def test_unknown_events_and_blank_lines_are_skipped() -> None:
     assert decode_rare_event(b'{"Event":"Unknown","of":"a later version"}\n') is None
     assert decode_rare_event(b" \n") is None
 

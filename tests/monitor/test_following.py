@@ -31,7 +31,7 @@ def test_a_log_is_followed_while_it_grows_and_from_file_to_file(tmp_path: Path) 
     assert follower.damaged == 0
 
 
-def test_what_is_no_whole_event_is_counted_and_passed_over(tmp_path: Path) -> None:
+def test_lines_that_are_no_whole_event_are_counted_and_skipped(tmp_path: Path) -> None:
     parts = tmp_path / "eventlog_v2_app"
     parts.mkdir()
     deep = b'{"Event":"SparkListenerTaskEnd",' + b'"x":[' * 100_000 + b"\n"

@@ -1,4 +1,4 @@
-"""Whatever an event log holds, reading it takes bounded memory, ends, and says what was left out.
+"""Reading any event log takes bounded memory, ends, and reports the lines that were left out.
 
 The benchmark reads larger ones of the same zoo: benchmarks/faults/attack_bench.py.
 """
@@ -55,7 +55,7 @@ def test_twelve_kilobytes_that_say_eight_hundred_megabytes(tmp_path: Path) -> No
     assert "longer than any event" in said
 
 
-def test_one_line_of_gigabytes_is_passed_over_piece_by_piece(tmp_path: Path) -> None:
+def test_one_line_of_gigabytes_is_skipped_block_by_block(tmp_path: Path) -> None:
     """A file with a hole in it, which takes no room on the disk."""
     good = b'{"Event":"Nothing"}\n'
     with (tmp_path / "app").open("wb") as file:
@@ -124,7 +124,7 @@ def test_folders_as_deep_as_they_go(tmp_path: Path) -> None:
             os.rmdir(folder)
 
 
-def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+def test_pipes_devices_and_sockets_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "app").write_text("x")
@@ -142,7 +142,7 @@ def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
             find_files([path])
 
 
-def test_more_files_than_anybody_has_logs_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_files, "MOST_FILES", 3)
     for i in range(4):
         (tmp_path / str(i)).write_text("x")

@@ -33,7 +33,7 @@ def test_a_path_that_does_not_exist_is_refused_before_any_spark(tmp_path: Path) 
     log_files.check_paths([str(tmp_path), "hdfs://far/away"])
 
 
-def test_files_are_found_once_and_what_is_nobodys_is_left_alone(tmp_path: Path) -> None:
+def test_files_are_found_once_and_hidden_files_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "a b" / "eventlog_v2_app"
     folder.mkdir(parents=True)
     for name in ("events_1_app", "appstatus_app", ".events_1_app.crc", "_SUCCESS"):
@@ -83,7 +83,7 @@ def test_all_that_comes_before_a_streams_broken_end_is_read(tmp_path: Path, shar
     assert ("ends in mid-stream" in problem) == (share > 0)
 
 
-def test_garbage_and_a_file_that_is_gone_are_told(tmp_path: Path) -> None:
+def test_garbage_and_a_missing_file_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "app.zstd"
     whole = compressed(LINES)
     path.write_bytes(whole[: len(whole) // 2] + b"\xff\x01\x02" * 5000)

@@ -1,4 +1,4 @@
-"""What is cut out of a task's line, unparsed, changes nothing: the same numbers as of the whole line, or no numbers."""
+"""A brief task has the same numbers as the whole line, or no numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ garbage = st.recursive(
 
 
 def block(*names: str, **others: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Any of the fields, in any order, among others that nobody knows."""
+    """Return any of the fields, in any order, among unknown fields."""
     known: dict[str, st.SearchStrategy[Any]] = {**dict.fromkeys(names, numbers), **others}
     fields = st.fixed_dictionaries({}, optional=known)
     return st.tuples(fields, st.dictionaries(texts, garbage, max_size=2)).flatmap(_shuffled)
@@ -104,7 +104,7 @@ def test_damage_to_any_byte_costs_the_line_or_nothing(byte: bytes) -> None:
 
 
 def _check(whole: bytes, damaged: bytes, at: int) -> None:
-    """Where nobody looks, damage is not seen: then the numbers are those of the line as it was."""
+    """Damage in skipped bytes is not seen: then the numbers are those of the line without damage."""
     found, expected = read(decode_brief_task, damaged), read(plain, damaged)
     if found != expected:
         assert whole.index(b"[") < at < whole.rindex(b',"Task Metrics":{')

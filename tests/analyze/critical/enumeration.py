@@ -49,7 +49,7 @@ class Window:
         return found
 
     def participation(self) -> dict[Name, Fraction]:
-        """By kind, timelines and operator."""
+        """Return the key of an edge: kind, timelines and operator."""
         paths = self.paths()
         waits = [sum(link.duration for link in path if link.wait) for path in paths]
         best = [path for path, wait in zip(paths, waits, strict=True) if wait == min(waits)]
@@ -70,7 +70,7 @@ class Window:
 
 
 def window(trace: ActivityTrace, begin: int, end: int) -> Window:
-    """Of a trace in whole milliseconds in which nothing overlaps."""
+    """List the paths of a trace in whole milliseconds without overlaps."""
     cut = Window(begin, end)
     spans: dict[str, list[tuple[int, int, Activity]]] = defaultdict(list)
     for one in trace.activities:

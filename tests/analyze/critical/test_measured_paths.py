@@ -109,7 +109,7 @@ def test_a_long_edge_in_short_windows_comes_block_by_block(tmp_path: Path) -> No
 
 
 def check_alike(found: list[CriticalPathReport], expected: list[CriticalPathReport]) -> None:
-    """But for the last digit of a sum, and what comes first of equals."""
+    """Compare windows up to rounding of sums and the order of equal parts."""
     for one, other in zip(found, expected, strict=True):
         assert numbers(one) == pytest.approx(numbers(other))
 
@@ -125,7 +125,7 @@ def numbers(one: CriticalPathReport) -> dict[Any, float]:
     return {**parts, **whole, **{(each.change, each.of): each.at_best for each in one.what_ifs}}
 
 
-def test_tables_keep_what_edges_are() -> None:
+def test_a_table_keeps_all_columns_of_edges() -> None:
     edges, names = make_edges(day_and_night(3))
     again, names_again = table_to_edges(edges_to_table(edges, names))
     assert [names_again.timelines[n] for n in again.source] == [names.timelines[n] for n in edges.source]

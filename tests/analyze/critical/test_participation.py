@@ -1,4 +1,4 @@
-"""Laws of critical participation: equal to listing every path, and what follows from its definition."""
+"""Laws of critical participation: equality with listed paths, and consequences of its definition."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def analysed(trace: ActivityTrace, seconds: float) -> list[CriticalPathReport]:
 
 
 def whole(trace: ActivityTrace) -> ActivityTrace:
-    """With what is unknown as activities, as the package fills gaps."""
+    """Return the trace with unknown time as activities, like `fill_gaps`."""
     edges, names = make_edges(trace)
     kept = fill_gaps(edges)
     own = kept.taken(~kept.message)
@@ -72,7 +72,7 @@ def whole(trace: ActivityTrace) -> ActivityTrace:
 
 @given(traces(), st.sampled_from([7, 10, 30]))
 @settings(max_examples=150, deadline=None)
-def test_participation_is_what_listing_all_paths_gives(trace: ActivityTrace, width: int) -> None:
+def test_participation_equals_the_count_over_all_listed_paths(trace: ActivityTrace, width: int) -> None:
     for found in analysed(trace, width / 1000):
         listed = window(whole(trace), found.started_ms, found.started_ms + width).participation()
         for part in found.kinds:
@@ -104,7 +104,7 @@ def test_participation_of_a_window_sums_to_one(trace: ActivityTrace, width: int)
 
 @given(traces(), st.sampled_from([10, 30]))
 @settings(max_examples=80, deadline=None)
-def test_what_is_left_without_a_kind_is_the_longest_path_without_it(trace: ActivityTrace, width: int) -> None:
+def test_the_rest_without_a_kind_is_the_longest_path_without_it(trace: ActivityTrace, width: int) -> None:
     for found in analysed(trace, width / 1000):
         listed = window(whole(trace), found.started_ms, found.started_ms + width)
         names = {link.of for link in listed.links}
@@ -138,7 +138,7 @@ def test_the_numbers_of_the_thesis() -> None:
     assert "waiting" not in of  # w2 waits from 11 to 14, on no critical path
 
 
-def test_what_is_followed_by_a_wait_is_on_no_path() -> None:
+def test_an_activity_before_a_wait_is_on_no_path() -> None:
     """Fig. 3.3: the longest activities of all, and of no use to shorten."""
     trace = ActivityTrace(
         (
@@ -184,7 +184,7 @@ def test_the_result_of_a_task_is_no_consequence_of_the_next_launch_on_its_slot()
     assert found.waiting == 0
 
 
-def test_what_is_sent_where_an_activity_ends_knows_nothing_of_what_comes_in_then() -> None:
+def test_a_message_sent_at_the_end_of_an_activity_does_not_depend_on_one_received_then() -> None:
     """Three paths: x to y, x to b, a to y; and none from a to b."""
     trace = ActivityTrace(
         (
@@ -233,7 +233,7 @@ def test_cutting_keeps_every_tick_of_work(trace: ActivityTrace, width: int) -> N
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40), st.integers(0, 40)), max_size=4),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_timeline_that_is_said_to_do_two_things_at_once_does_one_after_another(
+def test_overlapping_activities_of_a_timeline_are_cut(
     did: list[tuple[str, int, int]], sent: list[tuple[str, int, int]]
 ) -> None:
     activities = [Activity(name, min(a, b), max(a, b), Kind.processing, f"{n}") for n, (name, a, b) in enumerate(did)]
@@ -260,7 +260,7 @@ def test_the_mean_of_windows_is_one_again(trace: ActivityTrace) -> None:
 
 
 @pytest.mark.parametrize("span", [(5, 4), (-1, 4), (math.nan, 4), (0, math.inf), (0, 1e16)])
-def test_what_has_no_place_in_time_is_refused_in_one_line(span: tuple[float, float]) -> None:
+def test_impossible_times_are_refused_in_one_line(span: tuple[float, float]) -> None:
     for trace in (
         ActivityTrace((Activity("driver", *span, Kind.commit),), ()),
         ActivityTrace((), (Message("driver", span[0], "slot", span[1], Kind.fetch),)),
