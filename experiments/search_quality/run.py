@@ -275,7 +275,7 @@ CLAIM = Claim(
     result,
     figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families, "choices": _choices_table},
     plots={"search_quality.svg": _plots},
-    code=("benchmarks/transfer", "benchmarks/workloads/peers.py", "experiments/search_choices/run.py"),
+    code=("benchmarks/workloads", "experiments/search_choices/run.py"),
 )
 
 if __name__ == "__main__":
