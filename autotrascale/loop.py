@@ -191,7 +191,7 @@ class Loop:
                 self._store_model(rate)
 
     def _rescale(self, parallelism: Parallelism) -> RescaleResult:
-        """Rescale the job. An error is a failed rescale; the next observation shows what is left of the job.
+        """Rescale the job. An error is a failed rescale; the next observation shows the state of the job.
 
         Errors: the engine breaks or cannot provide `parallelism`, or another process holds the right to rescale.
         """

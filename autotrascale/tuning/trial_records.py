@@ -160,7 +160,7 @@ class Outcome:
 
     @property
     def concluded(self) -> bool:
-        """Whether further trials cannot change the outcome: it was accepted, or the policy wants no other."""
+        """True if further trials cannot change the outcome: it was accepted, or the policy wants no other."""
         return self.stop_reason == "target-met" or self.stop_reason.startswith("policy-")
 
     @property

@@ -1,6 +1,6 @@
 """The runner of trials: run or recall one, evaluate it, journal it, report it.
 
-`tuning_run` and `policy_run` decide what to run next. A trial is in the journal before anything is decided from it.
+`tuning_run` and `policy_run` choose the next configuration. A trial is in the journal before any decision uses it.
 """
 
 from __future__ import annotations

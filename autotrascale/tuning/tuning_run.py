@@ -6,8 +6,8 @@
     3. confirm   measure a configuration again if its reading is too close to the target; once one is accepted, measure
                  a cheaper one that is likely to meet the target, too
 
-This module knows the order only. `plan` decides what to run, the engine runs it, and the journal remembers it. A run
-that gets the trials of a journal continues after the last of them.
+This module knows the order only. `plan` chooses configurations, the engine runs them, and the journal stores them. A
+run that gets the trials of a journal continues after the last of them.
 """
 
 from __future__ import annotations

@@ -430,7 +430,7 @@ def test_orders_hold_whatever_dies_and_every_one_is_journalled_once(happenings: 
     # Every step can be made again from what was written.
     for before, event, entry in disk.steps:
         again = event_from_json(event_to_json(event))
-        _, instructions = step(loop.rules, state_from_json(state_to_json(before))[0], again, again.at)
+        _, instructions = step(loop.rules, state_from_json(state_to_json(before)), again, again.at)
         [now] = [each for each in instructions if isinstance(each, DecisionEntry)]
         assert json.dumps(entry_to_dict(now)) == json.dumps(entry_to_dict(entry))
 
@@ -530,7 +530,7 @@ def test_more_orders_than_a_loop_takes_in_are_refused(decisions: DecisionJournal
     decisions.open_session(OPENING)
     for _ in range(rows.MAX_WAITING_COMMANDS):
         ask(decisions, "pause")
-    with pytest.raises(InputError, match="has 100 orders that its loop has not taken in yet"):
+    with pytest.raises(InputError, match="has 100 commands"):
         ask(decisions, "resume")
     rows.append_command(
         decisions, "scripted", advises=False, what="resume", asked_by="a\nb", at=0.0, taken=rows.MAX_WAITING_COMMANDS

@@ -226,9 +226,8 @@ def test_a_job_that_died_is_started_again_at_the_last_good_parallelism() -> None
     job.kill()
     job.left_running = None  # the machine is gone, and what it knew
     diary = Diary()
-    Loop(job, RULES, initial=START, state=loop.state, around=LoopCollaborators(listener=diary))
-    loop.report = diary
-    loop.run_once()
+    again = Loop(job, RULES, initial=START, state=loop.state, around=LoopCollaborators(listener=diary))
+    again.run_once()
     assert job.running == grown
     assert [entry.action for entry in diary.entries] == ["start"]
 
@@ -316,7 +315,7 @@ def random_days(seed: int) -> tuple[list[tuple[Event, float]], list[list[Instruc
             self.state, instructions = step(self.rules, self.state, event, event.at)
             answers.append(instructions)
             for instruction in instructions:
-                self._do(instruction, event)
+                self._execute(instruction, event)
 
     loop = Listening(job, RULES, initial=START)
     loop.run(9000)

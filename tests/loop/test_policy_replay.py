@@ -89,8 +89,8 @@ def test_what_dhalion_remembers_outlives_its_process_and_says_nothing_to_others(
 
     running = job()
     first = after(None, "dhalion", 1800, running)
-    assert first.policy.policy == "dhalion"
-    assert first.policy.memory["rates"] is not None
+    assert first.policy_memory.policy == "dhalion"
+    assert first.policy_memory.memory["rates"] is not None
     second = after(first, "ds2", 600, running)
-    assert second.policy == first.policy  # it is kept, in case that the first comes back
-    assert after(second, "dhalion", 600, running).policy.memory["rates"] is not None
+    assert second.policy_memory == first.policy_memory  # it is kept, in case that the first comes back
+    assert after(second, "dhalion", 600, running).policy_memory.memory["rates"] is not None

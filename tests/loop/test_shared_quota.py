@@ -23,7 +23,12 @@ class SharedQuota(LoopInputs):
         self.decisions, self.job = decisions, job
 
     def slots_left(self) -> int:
-        return QUOTA - self.decisions.slots_of_others(self.job)
+        return QUOTA - self.decisions.slots_of_other_jobs(self.job)
+
+
+class OneSlotLeft(LoopInputs):
+    def slots_left(self) -> int:
+        return 1
 
 
 class Shared:
@@ -67,7 +72,7 @@ def test_two_jobs_never_grow_beyond_what_they_share_and_say_so(tmp_path: Path) -
     alone = Loop(live(lambda t: 100.0 if t < 600 else 420.0), RULES, initial=START)
     alone.run(120 * RULES.knobs.interval_seconds)
     assert 2 * sum((alone.state.observed or {}).values()) > QUOTA  # each wanted more than its half
-    codes = {reason.code for entries in shared.entries.values() for entry in entries for reason in entry.reasons}
+    codes = {code for diary in shared.diaries.values() for code in diary.codes}
     assert {"quota", "below-need"} & codes
 
 
@@ -77,7 +82,7 @@ def test_what_a_job_has_is_not_taken_back(tmp_path: Path) -> None:
     list(shared.run(60))
     before = {name: sum((loop.state.observed or {}).values()) for name, loop in shared.loops.items()}
     for name, loop in shared.loops.items():
-        loop.slots_left = lambda: 1
+        loop.around = replace(loop.around, inputs=OneSlotLeft())
         loop.live.wait(RULES.knobs.interval_seconds)
         loop.run_once()
         assert sum((loop.state.observed or {}).values()) == before[name]

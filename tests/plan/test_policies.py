@@ -81,7 +81,7 @@ def test_a_policy_of_another_package_is_found_by_its_entry_point(monkeypatch: py
         asked.append(group)
         return (point,)
 
-    monkeypatch.setattr(policies, "entry_points", entry_points)
+    monkeypatch.setattr(registry, "entry_points", entry_points)
     create("ds2")
     assert not asked  # ours are found without looking at every installed package
     assert create("patient", TARGET, {"years": 3}).name == "patient-0.5-3"

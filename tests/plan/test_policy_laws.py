@@ -100,7 +100,7 @@ def test_drs_gives_batches_the_fewest_instances_that_it_predicts_to_be_enough(
 @pytest.mark.parametrize("name", ["drs-true", "queueing-path", "ds2", "autrascale"])
 def test_what_is_answered_on_the_stalled_word_count_carries_its_rate(name: str) -> None:
     """(1, 5, 1, 1), which stable queues would be content with, carries three quarters."""
-    job, engine = read_file(STALLED, JobFile).open("simulator", seed=0)
+    job, engine = read_file(STALLED, JobFile).open_engine("simulator", seed=0)
     target = job.target
     few = engine.run(job.topology.named((1, 5, 1, 1)), job.source_rates).snapshot
     assert few is not None
@@ -117,7 +117,7 @@ def test_what_is_answered_on_the_stalled_word_count_carries_its_rate(name: str) 
 
 
 def test_the_first_answer_of_drs_on_the_stalled_word_count_carries_its_rate() -> None:
-    job, engine = read_file(STALLED, JobFile).open("simulator", seed=0)
+    job, engine = read_file(STALLED, JobFile).open_engine("simulator", seed=0)
     few = engine.run(job.topology.named((1, 5, 1, 1)), job.source_rates).snapshot
     assert few is not None
     decision = create("drs-true", job.target).decide(few)

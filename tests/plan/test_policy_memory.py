@@ -16,9 +16,10 @@ from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import Policy, create, known, memory_of, with_memory
+from autotrascale.plan.policies.base import Policy, memory_of, with_memory
 from autotrascale.plan.policies.drs import sojourn_seconds
 from autotrascale.plan.policies.policy_walk import PolicyWalk
+from autotrascale.plan.policies.registry import create, known
 from autotrascale.plan.sizing.sizing import count_slots
 from autotrascale.testing.chain_snapshots import ScriptedPolicy, chain_snapshot
 from autotrascale.testing.strategies import whole_snapshots

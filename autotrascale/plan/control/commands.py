@@ -1,4 +1,4 @@
-"""Users' commands to a running control loop, as values that a step takes in together with an observation.
+"""Users' commands to a running control loop, as values that arrive together with an observation.
 
     pause     observe on, rescale nothing                              until `resume`
     pin       give operators a parallelism and keep it                 until `resume`
@@ -30,7 +30,7 @@ CommandKind = Literal["pause", "resume", "pin", "apply"]
 
 @dataclass(frozen=True)
 class LoopCommand:
-    """One command of a user."""
+    """A user's command."""
 
     number: int
     what: CommandKind
@@ -123,7 +123,7 @@ def accept_commands(in_force: CommandsInForce, commands: Iterable[LoopCommand]) 
 
 @dataclass(frozen=True)
 class PinBounds:
-    """The bounds of a pin: the job's own and those of the knobs. A snapshot, if given, knows the job's own best."""
+    """The bounds of a pin: the job's and the knobs'. A snapshot, if given, knows the job's bounds best."""
 
     knobs: Knobs
     topology: Topology | None

@@ -1,4 +1,4 @@
-"""The end of a rescale in a step of the loop: what it took, and which numbers the engine set itself."""
+"""The end of a rescale in a step of the loop: its duration, and numbers that the engine set itself."""
 
 from __future__ import annotations
 

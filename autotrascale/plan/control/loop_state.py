@@ -24,8 +24,8 @@ from autotrascale.plan.control.autoscaling.autoscaling_plan import PlanningSetti
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings, LatencyPrediction
 from autotrascale.plan.control.clock import Clock
 from autotrascale.plan.control.commands import CommandsInForce
-from autotrascale.plan.control.manager import scaling_manager
 from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.control.manager.manager_state import ManagerState
 from autotrascale.plan.control.observations.observation_history import ObservationHistory
 from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
 from autotrascale.plan.policies.base import Policy
@@ -136,7 +136,7 @@ class PolicyMemory:
 class State:
     """The state of a control loop between two steps. Times are `Clock.now` unless they say otherwise."""
 
-    manager: scaling_manager.ManagerState = field(default_factory=scaling_manager.ManagerState)
+    manager: ManagerState = field(default_factory=ManagerState)
     memory: AutoscalingMemory = field(default_factory=AutoscalingMemory)
     clock: Clock = field(default_factory=Clock)
     services: ServiceLatencyHistory = field(default_factory=ServiceLatencyHistory)
@@ -168,7 +168,7 @@ class State:
 
     @property
     def meets_target(self) -> bool | None:
-        """Whether the job meets its target, by several observations since the last change. None: too few of them."""
+        """True if the job meets its target, by several observations since the last change. None: too few."""
         if self.memory.missed >= CONFIRMING_OBSERVATIONS:
             return False
         return True if self.memory.good >= CONFIRMING_OBSERVATIONS else None
@@ -180,7 +180,7 @@ class State:
 
 @dataclass(frozen=True)
 class DecisionEntry:
-    """One step of the loop as it is journalled, also when nothing was decided."""
+    """The journal entry of a step, also of a step that decided nothing."""
 
     number: int
     at: float

@@ -1,6 +1,6 @@
 """One step of the control loop as a pure function: a state and an event give the next state and instructions.
 
-    Monitor    what runs? Can the observation be trusted?               `observations/observation_checks.py`
+    Monitor    record the running parallelism; trust the observation?   `observations/observation_checks.py`
     Analyse    learn from it, and compare the last prediction           `autoscaling/autoscaling_memory.py`
     Plan       ask a policy; when and within which bounds to act        `autoscaling/`, `manager/`
     Execute    rescale, start again, store the model                    `loop.py` carries it out
@@ -37,6 +37,7 @@ from autotrascale.plan.control.loop_state import (
     MAX_CHECKED_PREDICTIONS,
     CheckedPrediction,
     DecisionEntry,
+    LoopAction,
     Parallelism,
     PolicyMemory,
     Rules,
@@ -108,7 +109,7 @@ def _decide(rules: Rules, state: State, taken: ObservationTaken, passed: float, 
 
 
 def _monitor(rules: Rules, state: State, observation: Observation) -> tuple[State, Reason | None]:
-    """Record what runs. Return why the observation cannot be trusted, or None."""
+    """Record the running parallelism. Return why the observation cannot be trusted, or None."""
     totals = replace(state.totals, observations=state.totals.observations + 1)
     context = ObservationContext(
         observation,
@@ -361,7 +362,8 @@ def _restart(rules: Rules, state: State, observation: Observation, passed: float
         changed_at=state.clock.now,
         manager=replace(state.manager, requested=None),
     )
-    action, reasons = "stay" if rules.advise else "start", (*notes, reason)
+    action: LoopAction = "stay" if rules.advise else "start"
+    reasons = (*notes, reason)
     entry = DecisionEntry(state.number, state.clock.now, action, None, parallelism, reasons)
     return state, [entry] if rules.advise else [entry, StartJob(parallelism)]
 

@@ -30,7 +30,7 @@ _MAX_EFFORT_RATIO = 1.5  # work of a record after over before; machines are shar
 
 @dataclass(frozen=True)
 class SizeChange:
-    """One line of the action log. All lines of one change have the same number."""
+    """A line of the action log. All lines of one change have the same number."""
 
     number: int
     what: SizeChangeStage
@@ -141,7 +141,7 @@ def _measure_effort(
 ) -> tuple[float | None, float | None]:
     """Return the task seconds and the CPU seconds of a record, in windows at the load of `like`.
 
-    Task seconds run on while another process has the core. Spark's CPU seconds lack those of Python workers; with
+    Task seconds run on while another process has the core. Spark's CPU seconds lack Python workers; with
     `python` such windows count anyway: with less memory the JVM has more to do, and a Python worker dies.
     """
     load = average_load(like)

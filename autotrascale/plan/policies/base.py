@@ -62,7 +62,7 @@ def with_memory(policy: Policy, memory: Mapping[str, Any]) -> Policy:
 
 
 def hold(policy: str, snapshot: Snapshot, reasons: Iterable[Reason]) -> Decision:
-    """Return a decision that keeps what runs because nothing could be decided. Its reason codes start with `hold`."""
+    """Return a decision that changes nothing because none was possible. Its reason codes start with `hold`."""
     return Decision(policy, snapshot.parallelism, changed=False, reasons=tuple(reasons), hold=True)
 
 

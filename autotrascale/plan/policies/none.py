@@ -12,7 +12,7 @@ from autotrascale.plan.policies.base import Options, answer, read_options
 
 @dataclass(frozen=True)
 class Static:
-    """A policy that keeps what runs, within its bounds."""
+    """A policy that keeps the running parallelism, within its bounds."""
 
     name: str = "none"
 

@@ -1,4 +1,4 @@
-"""Policies by name: the built-in ones, and those of installed packages.
+"""Policies by name: built-in policies, and policies of installed packages.
 
 policy = create("dhalion")
 decision = policy.decide(snapshot)               # one object for each job, asked once for each window
@@ -39,7 +39,7 @@ _TAKES_SLOTS = ("drs-true", "drs-observed")  # these policies distribute a limit
 
 
 def known() -> tuple[str, ...]:
-    """Return the names that `create` takes: built-in names first, then those of installed packages."""
+    """Return the names that `create` takes: built-in names first, then names of installed packages."""
     return (*BUILT_IN, *(point.name for point in _find_entry_points() if point.name not in BUILT_IN))
 
 

@@ -30,7 +30,7 @@ WORKERS = "workers"  # the one station of shared execution
 
 @dataclass(frozen=True)
 class Station:
-    """A station with `least` to `most` instances. Without arrivals nothing waits, whatever `service` is."""
+    """A station with `least` to `most` instances. Without arrivals nothing waits."""
 
     arrivals: float  # λ
     service: float  # μ

@@ -1,1 +1,1 @@
-"""AuTraScale's policy for a running job: what it remembers, predicts and plans."""
+"""AuTraScale's policy for a running job: its memory, predictions and plans."""

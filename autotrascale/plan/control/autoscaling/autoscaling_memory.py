@@ -69,7 +69,7 @@ class AutoscalingMemory:
         return {name: scaling_loss.fit_loss(points) for name, points in self.capacities.items()}
 
     def start_anew(self) -> AutoscalingMemory:
-        """Return the memory for another parallelism, whatever the cause of the change."""
+        """Return the memory for another parallelism."""
         return replace(self, capacity={}, capacity_share={}, missed=0, good=0, predictions=())
 
     def record_rescale(self, before: Point, k: Point, now: float) -> AutoscalingMemory:

@@ -149,7 +149,7 @@ class _Planning:
     # -- the rules ----------------------------------------------------------------------------------------------------
 
     def _reach_floor(self) -> AutoscalingPlan | None:
-        """Without any model, bring a job that is below the floor to the floor, which needs no latency reading."""
+        """Return a plan up to the floor for a job below it, if there is no model. It needs no latency reading."""
         if any(cell.runs for cell in self.memory.readings.cells) or self.policy.models:
             return None
         sized = self._size(round_rate_up(self.ahead, RATE_GRID_STEP))

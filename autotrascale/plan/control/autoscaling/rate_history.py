@@ -153,7 +153,7 @@ def _fit_ramp(windows: Sequence[RateWindow]) -> RateLine | None:
 
 
 def _fit_line(windows: Sequence[RateWindow], fewest: int = MIN_TREND_WINDOWS, sure: float = _SURE) -> RateLine:
-    """Fit a line by least squares. Fewer than `fewest` windows have no slope, nor has one that scatter explains."""
+    """Fit a line by least squares. The slope is 0 for fewer than `fewest` windows, or if scatter explains it."""
     if not windows:
         return RateLine()
     n = len(windows)

@@ -105,7 +105,7 @@ def round_rate(rate: float) -> float:
 
 
 def _lower_floor(sized: Sizing, k: Point) -> Sizing:
-    """Lower the floor to a parallelism that carried the rate, whatever the loads say."""
+    """Lower the floor to a parallelism that carried the rate, even if the loads say otherwise."""
     floor = tuple(min(own, low) for own, low in zip(k, sized.floor, strict=True))
     return sized if floor == sized.floor else replace(sized, floor=floor)
 
@@ -113,7 +113,7 @@ def _lower_floor(sized: Sizing, k: Point) -> Sizing:
 def _average(before: Run, new: Run) -> Run:
     """Average latencies in the logarithm, as `Run.again` does, with a bounded memory.
 
-    A window that fell behind is replaced by the next one that did not.
+    The next window that keeps up replaces a window that fell behind.
     """
     if before.latency is None or new.latency is None:
         return replace(new, windows=1)

@@ -152,7 +152,7 @@ class Saving:
     def saved(self, given: Sequence[int]) -> float:
         """Return the instance-seconds saved if `given` instances of each operator are given back.
 
-        A negative number adds instances; they stay for as long as any of the others stays unneeded.
+        A negative number adds instances; they stay for as long as any returned instance stays unneeded.
         """
         longest = max((each for own in self.unneeded for each in own), default=0.0)
         return sum(sum(own[:n]) if n > 0 else n * longest for own, n in zip(self.unneeded, given, strict=True))

@@ -82,7 +82,7 @@ class ManagerState:
 
     @property
     def rescales_stop_job(self) -> bool:
-        """Whether rescales stop the job, by the median seen so far. Executors come and go without a standstill."""
+        """True if rescales stop the job, by the median so far. Executors come and go without a standstill."""
         return not self.standstills or statistics.median(self.standstills) > 0
 
 
@@ -116,13 +116,13 @@ class ManagerContext:
 
     @cached_property
     def has_backlog(self) -> bool | None:
-        """Whether the backlog is larger than the `backlog_seconds` knob allows; None if it is unknown."""
+        """True if the backlog is larger than the `backlog_seconds` knob allows; None if it is unknown."""
         backlog = self.snapshot.backlog_records
         return None if backlog is None else backlog > self.knobs.backlog_seconds * self.snapshot.target_rate
 
     @cached_property
     def is_behind(self) -> bool:
-        """Whether the backlog is large, or grows. Then even a small scale-up is carried out."""
+        """True if the backlog is large, or grows. Then even a small scale-up is carried out."""
         backlog, rate = self.snapshot.backlog_records or 0.0, self.snapshot.target_rate
         before = self.before.backlog if self.before else None
         is_growing = before is not None and backlog > before and backlog > SMALL_BACKLOG_SECONDS * rate

@@ -97,7 +97,7 @@ def manage(
         state: the state that the previous call returned.
         snapshot: the measurements.
         now: seconds on any steady clock.
-        no_scale_down: why nothing may be given back now, whatever the policy answers.
+        no_scale_down: why nothing may be given back now.
     """
     recorded = record_running(knobs, state, snapshot, now)
     context = ManagerContext(knobs, recorded, snapshot, now, state.last, no_scale_down)
@@ -121,7 +121,7 @@ def manage(
 
 
 def record_running(knobs: Knobs, state: ManagerState, snapshot: Snapshot, now: float) -> ManagerState:
-    """Record what runs. If the job was rescaled, by us or from outside, waiting periods start again."""
+    """Record the running parallelism. After a rescale, by us or from outside, waiting periods start again."""
     running = snapshot.parallelism
     last = MeasuredRun(running, snapshot.throughput, snapshot.backlog_records, measure_demand(snapshot).capacity)
     if state.last is None:

@@ -1,1 +1,1 @@
-"""Checks of an observation: can it be trusted, and is parallelism the cause of what it shows?"""
+"""Checks of an observation: can it be trusted, and is parallelism the cause of its numbers?"""

@@ -127,7 +127,7 @@ def _check_repetition(context: ObservationContext) -> str | None:
         else:
             is_same = now.measured_at <= before.measured_at
         if is_same:
-            return "the metrics are those of the previous window"
+            return "the metrics repeat the previous window"
     return None
 
 
@@ -141,7 +141,7 @@ def _check_operators(context: ObservationContext) -> str | None:
         return f"{join_names(surplus)} is not an operator of this job"
     for name, operator in topology.operators.items():
         if set(snapshot.operators[name].upstream) != set(operator.upstream):
-            return f"the measured upstream operators of {name} are not those of the topology"
+            return f"the measured upstream operators of {name} differ from the topology"
     return None
 
 
@@ -201,7 +201,7 @@ def _check_load(context: ObservationContext) -> str | None:
     except (InputError, OverflowError) as error:
         return f"the measurements cannot be sized: {error}"
     if not isinstance(sized, Sizing):
-        return None  # the policy holds, and names what is missing
+        return None  # the policy holds, and names the missing field
     for name, load in zip(sized.operators, sized.load, strict=True):
         if load is not None and load > MAX_LOAD:
             return f"{name} would need {load:.3g} instances"
