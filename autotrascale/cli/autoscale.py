@@ -17,32 +17,25 @@ from autotrascale.cli.options import (
     MetricsOption,
     PolicyOption,
     StoreOption,
+    flag,
+    option,
 )
 
 
 def autoscale(
     job_file: JobFileArgument,
-    advise: Annotated[bool, typer.Option("--advise", help="Print recommendations and change nothing.")] = False,
+    advise: Annotated[bool, flag("--advise", "Print recommendations and change nothing.")] = False,
     engine: EngineOption = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--for",
-            metavar="SECONDS",
-            help="Duration in seconds. [default: no end on Spark, 86400 on the simulator]",
-            min=1.0,
-        ),
+        option("Duration in seconds.", "SECONDS", "--for", default="no end on Spark, 86400 on the simulator", min=1.0),
     ] = None,
     policy: PolicyOption = None,
     event_log: Annotated[
-        Path | None,
-        typer.Option(
-            "--event-log", metavar="FOLDER", help="Event log of the Spark application to watch with --advise."
-        ),
+        Path | None, option("Event log of the Spark application to watch with --advise.", "FOLDER", "--event-log")
     ] = None,
     sizes: Annotated[
-        bool,
-        typer.Option("--sizes", help="Also judge executor memory on Spark, and relaunch the job if that pays off."),
+        bool, flag("--sizes", "Also judge executor memory on Spark, and relaunch the job if that pays off.")
     ] = False,
     store: StoreOption = None,
     metrics: MetricsOption = None,

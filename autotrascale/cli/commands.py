@@ -10,14 +10,12 @@ import typer
 
 from autotrascale.app.console import OutputFormat, complain, note, print_answer, say
 from autotrascale.cli.completion import complete_loop_names
-from autotrascale.cli.options import BAD_USAGE, FAILED, FormatOption, StoreOption
+from autotrascale.cli.options import BAD_USAGE, FAILED, FormatOption, StoreOption, argument
 
 if TYPE_CHECKING:
     from autotrascale.plan.control.commands import CommandKind
 
-JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="Job with a control loop.", autocompletion=complete_loop_names)
-]
+JobArgument = Annotated[str, argument("Job with a control loop.", "JOB", autocompletion=complete_loop_names)]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -40,7 +38,7 @@ def resume(
 
 def pin(
     job: JobArgument,
-    operators: Annotated[list[str], typer.Argument(metavar="OPERATOR=K…", help="Instances of each operator to pin.")],
+    operators: Annotated[list[str], argument("Instances of each operator to pin.", "OPERATOR=K…")],
     yes: YesOption = False,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_plot, print_table, say
-from autotrascale.cli.options import FormatOption, GroupedCommand, StoreOption
+from autotrascale.cli.options import FormatOption, GroupedCommand, StoreOption, argument, flag, option
 
 if TYPE_CHECKING:
     from autotrascale.domain.critical_path_report import CriticalPathReport
@@ -20,56 +20,34 @@ MIN_WINDOW, MAX_WINDOW = 0.001, 1e7  # seconds; event logs have milliseconds
 
 
 def critical(
-    log: Annotated[
-        list[str],
-        typer.Argument(metavar="LOG|JOB", help="Event logs, folders of them, or a program of `autotrascale run`."),
-    ],
-    window: Annotated[float, typer.Option(metavar="SECONDS", help="Length of a window in seconds.")] = 10.0,
-    query: Annotated[
-        str, typer.Option(metavar="NAME", help="Query to read. [default: all queries]", show_default=False)
-    ] = "",
-    every: Annotated[bool, typer.Option("--all", help="Show each window, not only the mean of all windows.")] = False,
-    driver_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Memory of Spark's JVM, which several large logs need.")
-    ] = "1g",
+    log: Annotated[list[str], argument("Event logs, folders of them, or a program of `autotrascale run`.", "LOG|JOB")],
+    window: Annotated[float, option("Length of a window in seconds.", "SECONDS")] = 10.0,
+    query: Annotated[str, option("Query to read.", "NAME", default="all queries")] = "",
+    every: Annotated[bool, flag("--all", "Show each window, not only the mean of all windows.")] = False,
+    driver_memory: Annotated[str, option("Memory of Spark's JVM, which several large logs need.", "SIZE")] = "1g",
     follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            help="Show each window of a running application when the window ends.",
-            rich_help_panel=FOLLOWING,
-        ),
+        bool, flag("--follow", "Show each window of a running application when the window ends.", FOLLOWING)
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "With --follow: duration in seconds.",
+            "SECONDS",
             "--for",
-            metavar="SECONDS",
+            default="until the application ends",
+            panel=FOLLOWING,
             min=0.0,
-            help="With --follow: duration in seconds. [default: until the application ends]",
-            rich_help_panel=FOLLOWING,
         ),
     ] = None,
-    plots: Annotated[
-        bool, typer.Option("--plots", help="Also draw the newest 200 windows.", rich_help_panel=OUTPUT)
-    ] = False,
+    plots: Annotated[bool, flag("--plots", "Also draw the newest 200 windows.", OUTPUT)] = False,
     output: Annotated[
         str,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for all parts as Parquet, by application, query and day. [default: none]",
-            show_default=False,
-            rich_help_panel=OUTPUT,
+        option(
+            "Folder for all parts as Parquet, by application, query and day.", "FOLDER", default="none", panel=OUTPUT
         ),
     ] = "",
     metrics: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="File that describes a metric store for all windows. [default: none]",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        str, option("File that describes a metric store for all windows.", "FILE", default="none", panel=OUTPUT)
     ] = "",
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
@@ -126,9 +104,9 @@ def _follow(
 
     if len(paths) > 1:
         raise InputError("--follow", "takes one application", seen=len(paths), remedy="name one log")
-    for option, is_given in excluded.items():
+    for name, is_given in excluded.items():
         if is_given:
-            raise InputError(option, "contradicts --follow", remedy="give one of them")
+            raise InputError(name, "contradicts --follow", remedy="give one of them")
 
     def tell(report: CriticalPathReport) -> None:
         print_answer(form, _as_dict(report), partial(_print_window, report))

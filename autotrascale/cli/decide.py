@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_table, say
-from autotrascale.cli.options import FormatOption
+from autotrascale.cli.options import FormatOption, argument, option
 
 if TYPE_CHECKING:
     from autotrascale.domain.decision import Decision
@@ -25,19 +25,15 @@ class StatisticName(StrEnum):
 
 
 def decide(
-    snapshot: Annotated[Path, typer.Argument(metavar="SNAPSHOT.json", help="Snapshot of a job.")],
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Scaling policy; an unknown name lists all.")] = (
-        "autrascale"
-    ),
+    snapshot: Annotated[Path, argument("Snapshot of a job.", "SNAPSHOT.json")],
+    policy: Annotated[str, option("Scaling policy; an unknown name lists all.", "NAME")] = "autrascale",
     latency_target: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Latency target in seconds. [default: no target]")
+        float | None, option("Latency target in seconds.", "SECONDS", default="no target")
     ] = None,
     statistic: Annotated[
-        StatisticName, typer.Option(help="Statistic of the latency that the target limits.")
+        StatisticName, option("Statistic of the latency that the target limits.")
     ] = StatisticName.mean,
-    model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Benefit model as JSON. [default: no model]")
-    ] = None,
+    model: Annotated[Path | None, option("Benefit model as JSON.", "FILE", default="no model")] = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show a policy's decision for one snapshot.

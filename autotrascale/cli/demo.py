@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotrascale.app.console import OutputFormat, note, print_answer, say
-from autotrascale.cli.options import TARGET_NOT_MET, EngineChoice, FormatOption
+from autotrascale.cli.options import TARGET_NOT_MET, EngineChoice, FormatOption, option
 
 if TYPE_CHECKING:
     from autotrascale.app.tuning_run import TuningResult
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 def demo(
     engine: Annotated[
         EngineChoice | None,
-        typer.Option(help="Engine to use. [default: the simulator, then Spark if Java and pyspark are installed]"),
+        option("Engine to use.", default="the simulator, then Spark if Java and pyspark are installed"),
     ] = None,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for job files and runs.")] = Path(
-        "autotrascale-demo"
-    ),
+    to: Annotated[Path, option("Folder for job files and runs.", "FOLDER")] = Path("autotrascale-demo"),
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Tune a word count, simulated and on Spark.

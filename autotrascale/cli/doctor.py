@@ -14,7 +14,7 @@ import typer
 from autotrascale.app import optional_packages
 from autotrascale.app.console import OutputFormat, note, print_answer, print_table, say
 from autotrascale.cli.completion import complete_job_files
-from autotrascale.cli.options import FAILED, FormatOption, StoreOption
+from autotrascale.cli.options import FAILED, FormatOption, MetricsOption, StoreOption, flag, option
 
 if TYPE_CHECKING:
     from autotrascale.app.doctor.checks import Finding
@@ -23,22 +23,15 @@ if TYPE_CHECKING:
 def doctor(
     job: Annotated[
         Path | None,
-        typer.Option(
-            metavar="JOB.yaml",
-            help="Job file whose requirements are checked. [default: those of any job]",
+        option(
+            "Job file whose requirements are checked.",
+            "JOB.yaml",
+            default="those of any job",
             autocompletion=complete_job_files,
         ),
     ] = None,
-    metrics: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.yaml",
-            help="File that describes the metric store. [default: AUTOTRASCALE_METRICS, ./mlruns/metrics.db]",
-        ),
-    ] = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Also start Spark and run a few batches, for about one minute.")
-    ] = False,
+    metrics: MetricsOption = None,
+    deep: Annotated[bool, flag("--deep", "Also start Spark and run a few batches, for about one minute.")] = False,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:

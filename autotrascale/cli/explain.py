@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_plot, say
-from autotrascale.cli.options import FormatOption, StoreOption
+from autotrascale.cli.options import FormatOption, StoreOption, flag, option
 from autotrascale.cli.runs import RunArgument
 
 if TYPE_CHECKING:
@@ -25,13 +25,12 @@ def explain(
     run: RunArgument,
     store: StoreOption = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Make a control loop's decisions again from its stored observations.")
+        bool, flag("--replay", "Make a control loop's decisions again from its stored observations.")
     ] = False,
     at: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="With --replay: show the step at this time of the loop, such as 03:14:30."),
+        str | None, option("With --replay: show the step at this time of the loop, such as 03:14:30.", "TIME")
     ] = None,
-    plots: Annotated[bool, typer.Option("--plots", help="Also draw the trials or the recent observations.")] = False,
+    plots: Annotated[bool, flag("--plots", "Also draw the trials or the recent observations.")] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Explain a run's parallelism, or a loop's decisions.

@@ -8,32 +8,24 @@ from typing import Annotated
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, say
-from autotrascale.cli.options import FormatOption
+from autotrascale.cli.options import FormatOption, argument, flag, option
 
 
 def init(
-    job_file: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="Job file to make.")] = Path("job.yaml"),
+    job_file: Annotated[Path, argument("Job file to make.", "JOB.yaml")] = Path("job.yaml"),
     script: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.py[:JOB]", help="Python file of the job or program; it is read and not run."),
+        str | None, option("Python file of the job or program; it is read and not run.", "FILE.py[:JOB]")
     ] = None,
     event_log: Annotated[
-        str | None, typer.Option("--event-log", metavar="PATH", help="Event log of the program, ended or running.")
+        str | None, option("Event log of the program, ended or running.", "PATH", "--event-log")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the job. [default: that of file, log or script]")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(metavar="R", help="Records per second of each source. [default: asked]")
-    ] = None,
-    target: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Latency target in seconds. [default: asked]")
-    ] = None,
+    name: Annotated[str | None, option("Name of the job.", "NAME", default="that of file, log or script")] = None,
+    rate: Annotated[float | None, option("Records per second of each source.", "R", default="asked")] = None,
+    target: Annotated[float | None, option("Latency target in seconds.", "SECONDS", default="asked")] = None,
     p_max: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Most instances of an operator, or executors of a program. [default: asked]"),
+        int | None, option("Most instances of an operator, or executors of a program.", "N", default="asked")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing, and use default values.")] = False,
+    yes: Annotated[bool, flag("--yes", "Ask nothing, and use default values.")] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Make a job file with comments.

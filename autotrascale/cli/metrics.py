@@ -8,15 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_table, say
-from autotrascale.cli.options import FormatOption, MetricsOption
+from autotrascale.cli.options import FormatOption, MetricsOption, argument, option
 
 
 def metrics(
-    job: Annotated[
-        str, typer.Argument(metavar="[JOB]", help="Job to show. [default: list all jobs]", show_default=False)
-    ] = "",
-    hours: Annotated[float, typer.Option(metavar="H", min=0.01, help="Hours to look back.")] = 24.0,
-    points: Annotated[int, typer.Option(metavar="N", min=2, help="Limit for rows.")] = 24,
+    job: Annotated[str, argument("Job to show.", "JOB", "list all jobs")] = "",
+    hours: Annotated[float, option("Hours to look back.", "H", min=0.01)] = 24.0,
+    points: Annotated[int, option("Limit for rows.", "N", min=2)] = 24,
     store: MetricsOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:

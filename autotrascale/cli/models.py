@@ -10,8 +10,16 @@ import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_table, say
 from autotrascale.cli.completion import complete_job_files
-from autotrascale.cli.options import EngineChoice, FormatOption, StoreOption
-from autotrascale.cli.runs import JobOption
+from autotrascale.cli.options import (
+    JOB_FILE,
+    EngineChoice,
+    FormatOption,
+    JobOption,
+    StoreOption,
+    argument,
+    flag,
+    option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,26 +29,22 @@ if TYPE_CHECKING:
 
 REFERENCE = "models:/NAME/VERSION, models:/NAME@rate-R, or rate-R with --job"
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help=f"Model: {REFERENCE}.")]
+ModelArgument = Annotated[str, argument(f"Model: {REFERENCE}.", "MODEL")]
 
 
 def ls(
     job: JobOption = None,
     for_job: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Show which models a run of this job would start from, and why.",
+            "JOB.yaml",
             "--for",
-            metavar="JOB.yaml",
-            help="Show which models a run of this job would start from, and why.",
             autocompletion=complete_job_files,
         ),
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option(metavar="R", help="With --for: input rate, records/s. [default: the job file's]")
-    ] = None,
-    engine: Annotated[
-        EngineChoice | None, typer.Option(help="With --for: engine of the run. [default: the job file's]")
-    ] = None,
+    rate: Annotated[float | None, option("With --for: input rate, records/s.", "R", default=JOB_FILE)] = None,
+    engine: Annotated[EngineChoice | None, option("With --for: engine of the run.", default=JOB_FILE)] = None,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -77,11 +81,8 @@ def show(
 
 
 def export(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[MODEL…]", help=f"Models: {REFERENCE}. [default: the newest of each rate]"),
-    ] = None,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the files.")] = Path("models"),
+    names: Annotated[list[str] | None, argument(f"Models: {REFERENCE}.", "MODEL…", "the newest of each rate")] = None,
+    to: Annotated[Path, option("Folder for the files.", "FOLDER")] = Path("models"),
     job: JobOption = None,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
@@ -95,7 +96,7 @@ def export(
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files written by `models export`.")],
+    files: Annotated[list[Path], argument("Files written by `models export`.", "FILE…")],
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -112,8 +113,8 @@ def import_(
 
 def deprecate(
     name: ModelArgument,
-    why: Annotated[str, typer.Option(metavar="TEXT", help="Reason, 1 to 200 characters.")] = "no longer wanted",
-    undo: Annotated[bool, typer.Option("--undo", help="Let runs start from the model again.")] = False,
+    why: Annotated[str, option("Reason, 1 to 200 characters.", "TEXT")] = "no longer wanted",
+    undo: Annotated[bool, flag("--undo", "Let runs start from the model again.")] = False,
     job: JobOption = None,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
@@ -137,7 +138,7 @@ def deprecate(
 
 
 def rm(
-    names: Annotated[list[str], typer.Argument(metavar="MODEL…", help=f"Models: {REFERENCE}.")],
+    names: Annotated[list[str], argument(f"Models: {REFERENCE}.", "MODEL…")],
     job: JobOption = None,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from autotrascale.app.console import OutputFormat
 from autotrascale.app.environment_variables import METRICS, STORE_VARIABLES
-from autotrascale.cli.completion import complete_job_files
+from autotrascale.cli.completion import complete_job_files, complete_job_names
 
 FAILED = 1
 BAD_USAGE = 2
@@ -19,6 +19,7 @@ TARGET_NOT_MET = 3
 INTERRUPTED = 130  # exit code of shells for SIGINT: 128 + 2
 
 STORES = "Stores and output"  # heading in --help
+JOB_FILE = "the job file's"  # default value in --help
 
 
 class EngineChoice(StrEnum):
@@ -26,39 +27,61 @@ class EngineChoice(StrEnum):
     simulator = "simulator"
 
 
+def option(help: str, metavar: str | None = None, *names: str, default: str = "", panel: str = "", **more: Any) -> Any:
+    """Return an option.
+
+    Args:
+        help: one sentence.
+        metavar: name of the value in the help text.
+        names: names of the option, if they differ from the parameter's name.
+        default: description of the default value; "": the value itself is shown, if it is not None.
+        panel: heading in the help text.
+        more: further arguments of `typer.Option`.
+    """
+    return typer.Option(
+        *names, metavar=metavar, help=help, show_default=default or True, rich_help_panel=panel or None, **more
+    )
+
+
+def flag(name: str, help: str, panel: str = "") -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help, rich_help_panel=panel or None)
+
+
+def argument(help: str, metavar: str, default: str = "", **more: Any) -> Any:
+    """Return an argument. `default` describes the default value."""
+    return typer.Argument(metavar=metavar, help=help, show_default=default or True, **more)
+
+
 FormatOption = Annotated[
-    OutputFormat,
-    typer.Option("--format", help="Print a table for people or JSON for programs.", rich_help_panel=STORES),
+    OutputFormat, option("Print a table for people or JSON for programs.", None, "--format", panel=STORES)
 ]
 StoreOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "MLflow store of runs and models.",
+        "URI|none",
         "--store",
-        metavar="URI|none",
-        help=f"MLflow store of runs and models. [default: {', '.join(STORE_VARIABLES)}, ./mlruns/mlflow.db]",
-        rich_help_panel=STORES,
+        default=f"{', '.join(STORE_VARIABLES)}, ./mlruns/mlflow.db",
+        panel=STORES,
     ),
 ]
 MetricsOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "File that describes the metric store.",
+        "FILE|none",
         "--metrics",
-        metavar="FILE|none",
-        help=f"File that describes the metric store. [default: {METRICS}, ./mlruns/metrics.db]",
-        rich_help_panel=STORES,
+        default=f"{METRICS}, ./mlruns/metrics.db",
+        panel=STORES,
     ),
 ]
 EngineOption = Annotated[
-    EngineChoice | None,
-    typer.Option(help="Engine that runs the job. [default: spark if the job file has that section]"),
+    EngineChoice | None, option("Engine that runs the job.", default="spark if the job file has that section")
 ]
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Scaling policy; an unknown name lists all. [default: the job file's]"),
-]
-JobFileArgument = Annotated[
-    Path, typer.Argument(metavar="JOB.yaml", help="Job file.", autocompletion=complete_job_files)
-]
+PolicyOption = Annotated[str | None, option("Scaling policy; an unknown name lists all.", "NAME", default=JOB_FILE)]
+JobFileArgument = Annotated[Path, argument("Job file.", "JOB.yaml", autocompletion=complete_job_files)]
+JobOption = Annotated[str | None, option("Job.", "JOB", "--job", default="all jobs", autocompletion=complete_job_names)]
 
 
 class GroupedCommand(TyperCommand):

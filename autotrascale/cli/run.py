@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from autotrascale.app.console import OutputFormat
-from autotrascale.cli.options import TARGET_NOT_MET, FormatOption, GroupedCommand, MetricsOption, StoreOption
+from autotrascale.cli.options import (
+    TARGET_NOT_MET,
+    FormatOption,
+    GroupedCommand,
+    MetricsOption,
+    StoreOption,
+    flag,
+    option,
+)
 
 SCALING = "Scaling (with --apply)"
 PROGRAM = "Program"
@@ -16,67 +24,42 @@ PROGRAM = "Program"
 
 def run(
     context: typer.Context,
-    advise: Annotated[
-        bool, typer.Option("--advise", help="Print recommendations and change nothing. This is the default.")
-    ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Hold the target: add and remove executors, and move state.")
-    ] = False,
+    advise: Annotated[bool, flag("--advise", "Print recommendations and change nothing. This is the default.")] = False,
+    apply: Annotated[bool, flag("--apply", "Hold the target: add and remove executors, and move state.")] = False,
     target: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[QUERY=]SECONDS",
-            help="Latency target in seconds, of all queries or of QUERY; repeatable."
-            " [default: learned from the present latency]",
+        option(
+            "Latency target in seconds, of all queries or of QUERY; repeatable.",
+            "[QUERY=]SECONDS",
+            default="learned from the present latency",
         ),
     ] = None,
     seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--for", metavar="SECONDS", help="Duration in seconds. [default: until the program ends]", min=1.0
-        ),
+        float | None, option("Duration in seconds.", "SECONDS", "--for", default="until the program ends", min=1.0)
     ] = None,
-    price: Annotated[
-        float | None, typer.Option(metavar="AMOUNT", help="Price of one executor for one hour. [default: unknown]")
-    ] = None,
+    price: Annotated[float | None, option("Price of one executor for one hour.", "AMOUNT", default="unknown")] = None,
     executors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MIN:MAX", help="Number of executors of the whole program. [default: 1:8]", rich_help_panel=SCALING
-        ),
+        str | None, option("Number of executors of the whole program.", "MIN:MAX", default="1:8", panel=SCALING)
     ] = None,
     rescale: Annotated[
         str | None,
-        typer.Option(
-            metavar="in-place|overlap|auto",
-            help="How state moves: stop the query, run a second query that takes over, or the cheaper of both."
-            " [default: in-place]",
-            rich_help_panel=SCALING,
+        option(
+            "How state moves: stop the query, run a second query that takes over, or the cheaper of both.",
+            "in-place|overlap|auto",
+            default="in-place",
+            panel=SCALING,
         ),
     ] = None,
     sizes: Annotated[
-        bool,
-        typer.Option(
-            "--sizes", help="Relaunch the program with other executor sizes if that pays off.", rich_help_panel=SCALING
-        ),
+        bool, flag("--sizes", "Relaunch the program with other executor sizes if that pays off.", SCALING)
     ] = False,
     program: Annotated[
         Path | None,
-        typer.Option(
-            "--program",
-            metavar="FOLDER",
-            help="Folder of a program that runs already, instead of COMMAND.",
-            rich_help_panel=PROGRAM,
-        ),
+        option("Folder of a program that runs already, instead of COMMAND.", "FOLDER", "--program", panel=PROGRAM),
     ] = None,
     write_job: Annotated[
         Path | None,
-        typer.Option(
-            "--write-job",
-            metavar="FILE",
-            help="Write a job file with the learned targets. [default: no file]",
-            rich_help_panel=PROGRAM,
-        ),
+        option("Write a job file with the learned targets.", "FILE", "--write-job", default="no file", panel=PROGRAM),
     ] = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,

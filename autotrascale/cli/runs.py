@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotrascale.app.console import OutputFormat, note, print_answer, print_table, say
-from autotrascale.cli.completion import complete_job_names, complete_run_names
-from autotrascale.cli.options import FormatOption, MetricsOption, StoreOption
+from autotrascale.cli.completion import complete_run_names
+from autotrascale.cli.options import FormatOption, JobOption, MetricsOption, StoreOption, argument, option
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.run_history import RunRecord, RunSummary
@@ -17,20 +17,15 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN",
-        help="Id of a run or its beginning, a job for its last run, or `last`.",
-        autocompletion=complete_run_names,
+    argument(
+        "Id of a run or its beginning, a job for its last run, or `last`.", "RUN", autocompletion=complete_run_names
     ),
-]
-JobOption = Annotated[
-    str | None, typer.Option("--job", metavar="JOB", help="Job. [default: all jobs]", autocompletion=complete_job_names)
 ]
 
 
 def ls(
     job: JobOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Number of runs to list.")] = 20,
+    limit: Annotated[int, option("Number of runs to list.", "N", min=1, max=1_000_000)] = 20,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -55,14 +50,10 @@ def show(run: RunArgument, store: StoreOption = None, form: FormatOption = Outpu
 def resume(
     run: RunArgument,
     total_trials: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Limit for trials, finished ones included. [default: the run's]"),
+        int | None, option("Limit for trials, finished ones included.", "N", default="the run's", min=1)
     ] = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S", help="Seconds after which no trial begins, finished trials included. [default: the run's]"
-        ),
+        float | None, option("Seconds after which no trial begins, finished trials included.", "S", default="the run's")
     ] = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from autotrascale.app import environment_variables
-from autotrascale.cli.options import GroupedCommand, StoreOption
+from autotrascale.cli.options import GroupedCommand, StoreOption, option
 
 PREFIX = environment_variables.SERVE  # of each option's environment variable
 RUNS = "Runs"
@@ -16,68 +16,46 @@ RUNS = "Runs"
 
 def serve(
     host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS", envvar=f"{PREFIX}HOST", help="Address to listen on; other than loopback needs a token."
-        ),
+        str, option("Address to listen on; other than loopback needs a token.", "ADDRESS", envvar=f"{PREFIX}HOST")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, envvar=f"{PREFIX}PORT", help="Port to listen on; 0: any free port.")
+        int, option("Port to listen on; 0: any free port.", envvar=f"{PREFIX}PORT", min=0, max=65535)
     ] = 8765,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
+        option(
+            "File of tokens, read again when it changes.",
+            "FILE",
+            default=environment_variables.TOKEN,
             envvar=f"{PREFIX}TOKEN_FILE",
-            help=f"File of tokens, read again when it changes. [default: {environment_variables.TOKEN}]",
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
+        option(
+            "Name under which a later server finds its runs.",
+            "NAME",
+            default="the machine's name",
             envvar=f"{PREFIX}NAME",
-            help="Name under which a later server finds its runs. [default: the machine's name]",
         ),
     ] = None,
     notify: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
+        option(
+            "File of notification targets for events of control loops.",
+            "FILE",
+            default="none",
             envvar=f"{PREFIX}NOTIFY",
-            help="File of notification targets for events of control loops. [default: none]",
         ),
     ] = None,
     configs: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER",
-            envvar=f"{PREFIX}CONFIGS",
-            help="Folder of the job files that may be tuned.",
-            rich_help_panel=RUNS,
-        ),
+        Path, option("Folder of the job files that may be tuned.", "FOLDER", panel=RUNS, envvar=f"{PREFIX}CONFIGS")
     ] = Path("configs"),
     parallel_runs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=64,
-            metavar="N",
-            envvar=f"{PREFIX}PARALLEL_RUNS",
-            help="Limit for runs under way.",
-            rich_help_panel=RUNS,
-        ),
+        int, option("Limit for runs under way.", "N", panel=RUNS, envvar=f"{PREFIX}PARALLEL_RUNS", min=1, max=64)
     ] = 1,
     queue_limit: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=10_000,
-            metavar="N",
-            envvar=f"{PREFIX}QUEUE_LIMIT",
-            help="Limit for waiting runs.",
-            rich_help_panel=RUNS,
-        ),
+        int, option("Limit for waiting runs.", "N", panel=RUNS, envvar=f"{PREFIX}QUEUE_LIMIT", min=1, max=10_000)
     ] = 100,
     store: StoreOption = None,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_plot, print_table, say
-from autotrascale.cli.options import FormatOption, GroupedCommand, MetricsOption, StoreOption
+from autotrascale.cli.options import FormatOption, GroupedCommand, MetricsOption, StoreOption, argument, option
 
 if TYPE_CHECKING:
     from autotrascale.app.executor_sizing import SizingStatus
@@ -20,48 +20,26 @@ LIMITS = "Limits of the cluster"
 
 
 def sizes(
-    what: Annotated[
-        list[str],
-        typer.Argument(metavar="LOG…|NAME", help="Event logs, or the name of an application with an action log."),
-    ],
-    window: Annotated[float, typer.Option(min=1.0, metavar="SECONDS", help="Length of a window in seconds.")] = 60.0,
-    evidence: Annotated[
-        float, typer.Option(min=0.001, metavar="HOURS", help="Hours to observe before anything is given back.")
-    ] = 24.0,
-    a_day: Annotated[int, typer.Option(min=1, metavar="N", help="Limit for changes in 24 hours.")] = 6,
+    what: Annotated[list[str], argument("Event logs, or the name of an application with an action log.", "LOG…|NAME")],
+    window: Annotated[float, option("Length of a window in seconds.", "SECONDS", min=1.0)] = 60.0,
+    evidence: Annotated[float, option("Hours to observe before anything is given back.", "HOURS", min=0.001)] = 24.0,
+    a_day: Annotated[int, option("Limit for changes in 24 hours.", "N", min=1)] = 6,
     job_file: Annotated[
-        Path | None,
-        typer.Option("--job", metavar="JOB.yaml", help="Job file whose services are watched. [default: no services]"),
+        Path | None, option("Job file whose services are watched.", "JOB.yaml", "--job", default="no services")
     ] = None,
     host_memory: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory of the largest host, such as 64g. [default: no limit]",
-            show_default=False,
-            rich_help_panel=LIMITS,
-        ),
+        str, option("Memory of the largest host, such as 64g.", "SIZE", default="no limit", panel=LIMITS)
     ] = "",
     host_cores: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Cores of the largest host. [default: no limit]", rich_help_panel=LIMITS),
+        int | None, option("Cores of the largest host.", "N", default="no limit", panel=LIMITS, min=1)
     ] = None,
     executors: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Limit for executors. [default: no limit]", rich_help_panel=LIMITS),
+        int | None, option("Limit for executors.", "N", default="no limit", panel=LIMITS, min=1)
     ] = None,
     job_memory: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE",
-            help="Limit for the memory of all executors together. [default: no limit]",
-            show_default=False,
-            rich_help_panel=LIMITS,
-        ),
+        str, option("Limit for the memory of all executors together.", "SIZE", default="no limit", panel=LIMITS)
     ] = "",
-    memory_step: Annotated[
-        str, typer.Option(metavar="SIZE", help="Step in which the cluster allocates memory.", rich_help_panel=LIMITS)
-    ] = "1m",
+    memory_step: Annotated[str, option("Step in which the cluster allocates memory.", "SIZE", panel=LIMITS)] = "1m",
     store: StoreOption = None,
     metrics: MetricsOption = None,
     form: FormatOption = OutputFormat.table,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_table, say
-from autotrascale.cli.options import FormatOption
+from autotrascale.cli.options import FormatOption, flag, option
 
 if TYPE_CHECKING:
     from autotrascale.analyze.archive.snapshot_form import MeasuredSnapshot
@@ -16,31 +16,15 @@ if TYPE_CHECKING:
 
 
 def snapshot(
-    event_log: Annotated[
-        list[str], typer.Option(metavar="PATH", help="Event log, or folder of event logs; repeatable.")
-    ],
-    window: Annotated[
-        str, typer.Option(metavar="SECONDS|run", help="Length of a window in seconds, or one window for each run.")
-    ] = "60",
-    job: Annotated[
-        str, typer.Option(metavar="NAME", help="Query or application to read. [default: all]", show_default=False)
-    ] = "",
-    every: Annotated[bool, typer.Option("--all", help="Show all windows, not only the newest of each job.")] = False,
+    event_log: Annotated[list[str], option("Event log, or folder of event logs; repeatable.", "PATH")],
+    window: Annotated[str, option("Length of a window in seconds, or one window for each run.", "SECONDS|run")] = "60",
+    job: Annotated[str, option("Query or application to read.", "NAME", default="all")] = "",
+    every: Annotated[bool, flag("--all", "Show all windows, not only the newest of each job.")] = False,
     p_max: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Most instances of an operator. [default: the executors' cores]"),
+        int | None, option("Most instances of an operator.", "N", default="the executors' cores", min=1)
     ] = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for all windows as Parquet, by job and day. [default: none]",
-            show_default=False,
-        ),
-    ] = "",
-    driver_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Memory of Spark's JVM, which several large logs need.")
-    ] = "1g",
+    output: Annotated[str, option("Folder for all windows as Parquet, by job and day.", "FOLDER", default="none")] = "",
+    driver_memory: Annotated[str, option("Memory of Spark's JVM, which several large logs need.", "SIZE")] = "1g",
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Turn event logs of Spark into snapshots.

@@ -9,23 +9,15 @@ import typer
 
 from autotrascale.app.console import OutputFormat, print_answer, print_table, say
 from autotrascale.cli.completion import complete_loop_names
-from autotrascale.cli.options import FormatOption, StoreOption
+from autotrascale.cli.options import FormatOption, StoreOption, argument, flag
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.decision_journal.loop_status import JournaledLoop
 
 
 def status(
-    job: Annotated[
-        str,
-        typer.Argument(
-            metavar="[JOB]",
-            help="Job to show in detail. [default: all jobs]",
-            show_default=False,
-            autocompletion=complete_loop_names,
-        ),
-    ] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Also list loops that have ended.")] = False,
+    job: Annotated[str, argument("Job to show in detail.", "JOB", "all jobs", autocompletion=complete_loop_names)] = "",
+    everything: Annotated[bool, flag("--all", "Also list loops that have ended.")] = False,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from autotrascale.app.console import OutputFormat, note
 from autotrascale.cli.options import (
+    JOB_FILE,
     EngineOption,
     FormatOption,
     GroupedCommand,
@@ -17,6 +18,7 @@ from autotrascale.cli.options import (
     MetricsOption,
     PolicyOption,
     StoreOption,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -36,46 +38,33 @@ def tune(
     job_file: JobFileArgument,
     engine: EngineOption = None,
     rate: Annotated[
-        float | None,
-        typer.Option(metavar="R", help="Input rate of all sources together, records/s. [default: the job file's]"),
+        float | None, option("Input rate of all sources together, records/s.", "R", default=JOB_FILE)
     ] = None,
     sink: Annotated[
         SinkChoice | None,
-        typer.Option(
-            help="Sink of trials on Spark: count and drop, write to scratch files, or write to the job's own sink."
-            " [default: the job file's, else discard]"
+        option(
+            "Sink of trials on Spark: count and drop, write to scratch files, or write to the job's own sink.",
+            default=f"{JOB_FILE}, else discard",
         ),
     ] = None,
-    total_trials: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Limit for trials. [default: the job file's]", rich_help_panel=SEARCH),
-    ] = None,
+    total_trials: Annotated[int | None, option("Limit for trials.", "N", default=JOB_FILE, panel=SEARCH)] = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S", help="Seconds after which no trial begins. [default: the job file's]", rich_help_panel=SEARCH
-        ),
+        float | None, option("Seconds after which no trial begins.", "S", default=JOB_FILE, panel=SEARCH)
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S",
-            help="Seed of the search and of a simulated job. [default: the job file's]",
-            rich_help_panel=SEARCH,
-        ),
+        int | None, option("Seed of the search and of a simulated job.", "S", default=JOB_FILE, panel=SEARCH)
     ] = None,
     policy: PolicyOption = None,
     warm_start: Annotated[
         str,
-        typer.Option(
-            metavar="auto|none|MODEL",
-            help="Models to start from: the nearest stored ones, none, or a file, a models:/ URI or rate-R.",
-            rich_help_panel=MODELS,
+        option(
+            "Models to start from: the nearest stored ones, none, or a file, a models:/ URI or rate-R.",
+            "auto|none|MODEL",
+            panel=MODELS,
         ),
     ] = "auto",
     save_model: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File for the benefit model. [default: no file]", rich_help_panel=MODELS),
+        Path | None, option("File for the benefit model.", "FILE", default="no file", panel=MODELS)
     ] = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,

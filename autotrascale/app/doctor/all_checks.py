@@ -9,12 +9,12 @@ from autotrascale.app.doctor.checks import Check, Finding, run_checks
 from autotrascale.app.doctor.input_files import read_check_context
 
 
-def diagnose(job: Path | None, metrics: Path | None, store: str | None, *, deep: bool) -> list[Finding]:
+def diagnose(job: Path | None, metrics: str | None, store: str | None, *, deep: bool) -> list[Finding]:
     """Run all checks.
 
     Args:
         job: job file whose requirements are checked; None: those of any job.
-        metrics: file that describes the metric store.
+        metrics: the value of `--metrics`.
         store: the value of `--store`.
         deep: also start Spark and run a query.
     """

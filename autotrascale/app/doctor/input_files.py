@@ -16,11 +16,11 @@ from autotrascale.monitor.stores.store_settings import SqliteSettings
 T = TypeVar("T")
 
 
-def read_check_context(job: Path | None, metrics: Path | None, store: str | None) -> tuple[CheckContext, list[Finding]]:
+def read_check_context(job: Path | None, metrics: str | None, store: str | None) -> tuple[CheckContext, list[Finding]]:
     """Read the files, and return what to check with the findings about the files themselves."""
     findings: list[Finding] = []
     job_file = _read("job file", job, read_job_file, findings)
-    settings = _read("metrics file", metrics or find_metrics_file(None), read_metrics_file, findings)
+    settings = _read("metrics file", find_metrics_file(metrics), read_metrics_file, findings)
     return CheckContext(job_file, store, SqliteSettings() if settings is None else settings), findings
 
 
