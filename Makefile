@@ -65,6 +65,7 @@ experiments: $(READY)  ## reproduce the papers' figures, simulated, in out/exper
 
 docs: $(READY)  ## build the documentation site in out/site
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/docs.py
 	$(BIN)/mkdocs build --strict --quiet
 
