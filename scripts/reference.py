@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 import textwrap
 import types
@@ -35,7 +36,8 @@ def render_cli() -> str:
             return
         context = click.Context(command, info_name=name)
         usage = " ".join(command.collect_usage_pieces(context))
-        yield f"## {name.removeprefix('autotrascale ')}\n\n    {name} {usage}\n\n{inspect.cleandoc(command.help or '')}\n"
+        title, text = name.removeprefix("autotrascale "), inspect.cleandoc(command.help or "")
+        yield f"## {title}\n\n    {name} {usage}\n\n{text}\n"
         rows = [each.get_help_record(context) for each in command.get_params(context) if each.name != "help"]
         cells = [(a.replace("|", "\\|"), " ".join(b.replace("|", "\\|").split())) for a, b in filter(None, rows)]
         yield "| option | effect |\n|---|---|\n" + "".join(f"| `{a}` | {b} |\n" for a, b in cells)
@@ -128,7 +130,7 @@ def render_python_api() -> str:
             if not method.startswith("_"):
                 text += f"### {name}.{method}\n\n    {method}{inspect.signature(function)}\n\n"
                 text += f"{inspect.getdoc(function) or ''}\n\n"
-    return text
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def render_all() -> dict[str, str]:
