@@ -20,9 +20,8 @@ import numpy as np
 
 from autotrascale.plan.search.acquisition import expected_improvement
 from autotrascale.plan.search.ask_tell import AskTellStudy
-from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.plan.search.lattice import Point, Pool
-from autotrascale.plan.search.paper_algorithms import XI
+from autotrascale.plan.search.paper_algorithms import XI, bootstrap_set
 from experiments.shared.published import published
 
 OPERATORS = tuple(published("algorithm_time/operators"))

@@ -20,7 +20,7 @@ import yaml
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.domain.trial import Trial
 from autotrascale.execute.simulator.simulated_job import to_section
-from benchmarks.workloads.calibration import calibrate, usable
+from benchmarks.workloads.calibration import calibrate, is_usable
 from benchmarks.workloads.recorded_trials import TRIALS, read_recorded_trials, summarise_errors
 
 
@@ -35,7 +35,7 @@ def trials_of_run(run: str, store: str | None) -> tuple[Trial, ...]:
 
 
 def section(trials: Sequence[Trial]) -> str:
-    snapshot = next(trial.snapshot for trial in trials if usable(trial) and trial.snapshot)
+    snapshot = next(trial.snapshot for trial in trials if is_usable(trial) and trial.snapshot)
     operators = {
         name: {"upstream": list(operator.upstream)} | ({"stateful": True} if operator.stateful else {})
         for name, operator in snapshot.topology.operators.items()
