@@ -1,4 +1,4 @@
-"""What was sold, with its price from a table of prices.  with_prices.py SALES PRICES OUTPUT"""
+"""Sales with their prices from a static table.  with_prices.py SALES PRICES OUTPUT"""
 
 import sys
 
