@@ -1,4 +1,4 @@
-"""Write docs/reference/{cli,configuration,python-api,http-api}.md from the code: `python scripts/reference.py`.
+"""Write the generated pages of docs/reference from the code: `python scripts/reference.py`.
 
 The effect of a configuration key is the comment beside or above its field.
 """
@@ -9,11 +9,14 @@ import ast
 import inspect
 import re
 import sys
+import tempfile
 import textwrap
 import types
 import typing
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -133,15 +136,142 @@ def render_python_api() -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
-def render_all() -> dict[str, str]:
-    """Return the text of each page by file name."""
-    return {"cli.md": render_cli(), "configuration.md": render_configuration(), "python-api.md": render_python_api()}
+def render_http_api() -> str:
+    """Return the reference of all routes, from the OpenAPI document."""
+    from autotrascale.web.app import create_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        document = create_app(_server_state(Path(folder))).openapi()
+    routes = [
+        (method.upper(), path, route) for path, item in document["paths"].items() for method, route in item.items()
+    ]
+    counts = Counter((code, each["description"]) for *_, r in routes for code, each in r["responses"].items())
+    common = {pair for pair, count in counts.items() if pair[0] >= "400" and count >= len(routes) - 1}  # but /healthz
+    text = f"# HTTP API\n\n{NOTE}[Use the HTTP API](../how-to/http-api.md) shows examples and guarantees.\n\n"
+    text += _table("method | path | effect", [(m, f"`{path}`", route["summary"]) for m, path, route in routes])
+    text += "\n`GET /openapi.json` returns all of this for programs.\n\n## Errors of every route\n\n"
+    text += _table("code | meaning", sorted(common))
+    for method, path, route in routes:
+        text += f"\n## {method} {path}\n\n{_render_route(document, route, common)}"
+    return text
+
+
+def _render_route(document: Any, route: Any, common: set[tuple[str, str]]) -> str:
+    text = " ".join([f"{route['summary']}.", *route.get("description", "").split()]) + "\n\n"
+    if parameters := route.get("parameters"):
+        rows = [_field(document, each["name"], each["in"], each["schema"], each) for each in parameters]
+        text += _table("parameter | in | type | default | effect", rows) + "\n"
+    if body := route.get("requestBody"):
+        schema = _resolve(document, body["content"]["application/json"]["schema"])
+        required = schema.get("required", ())
+        rows = [
+            _field(document, name, None, each, {"required": name in required})
+            for name, each in schema["properties"].items()
+        ]
+        text += _table("field of the body | type | default | effect", rows) + "\n"
+    codes = {(code, each["description"]) for code, each in route["responses"].items()} - common
+    names = [
+        (code, HTTPStatus(int(code)).phrase if meaning == "Successful Response" else meaning)
+        for code, meaning in sorted(codes)
+    ]
+    return text + _table("code | meaning", names)
+
+
+def _server_state(folder: Path) -> Any:
+    from autotrascale.knowledge.mlflow_store import MlflowStore
+    from autotrascale.web.api.job_catalog import JobCatalog
+    from autotrascale.web.api.server_state import ServerState
+
+    return ServerState.of(MlflowStore(f"sqlite:///{folder / 'mlflow.db'}"), JobCatalog(folder), "reference")
+
+
+def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    line = "|---" * (head.count("|") + 1) + "|\n"
+    return f"| {head} |\n{line}" + "".join(f"| {' | '.join(each.strip() for each in row)} |\n" for row in rows)
+
+
+def _resolve(document: Any, schema: Any) -> Any:
+    """Return the schema without a reference and without null."""
+    for each in schema.get("anyOf", ()):
+        if each.get("type") != "null":
+            return _resolve(document, each)
+    reference = schema.get("$ref")
+    return document["components"]["schemas"][reference.rpartition("/")[2]] if reference else schema
+
+
+def _field(document: Any, name: str, place: str | None, schema: Any, given: Any) -> list[str]:
+    default = "required" if given.get("required") else f"`{schema['default']}`" if "default" in schema else "none"
+    descriptions = (each.get("description") for each in (given, schema, *schema.get("anyOf", ())))
+    effect = next(filter(None, descriptions), "").replace("|", "\\|")
+    return [f"`{name}`", *filter(None, [place]), _json_type(_resolve(document, schema)), default, effect]
+
+
+def _json_type(schema: Any) -> str:
+    if "enum" in schema:
+        return " \\| ".join(f"`{each}`" for each in schema["enum"])
+    if schema["type"] == "array":
+        return f"list of {_json_type(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"mapping to {_json_type(schema['additionalProperties'])}"
+    low, high = schema.get("minimum"), schema.get("maximum")
+    bounds = "" if low is None else f", {low:,.15g} to {high:,.15g}" if high is not None else f", at least {low:,.15g}"
+    return {"string": "text", "boolean": "true or false"}.get(schema["type"], schema["type"]) + bounds
+
+
+def render_metrics() -> str:
+    """Return the reference of the metrics that the server exports."""
+    import prometheus_client
+
+    from autotrascale.web.api.health import collect_gauges
+    from autotrascale.web.api.prometheus import PREFIX
+
+    with tempfile.TemporaryDirectory() as folder:
+        state = _server_state(Path(folder))
+        rows = [(f"{PREFIX}_{name}", "gauge", labels, text) for name, text, labels, _ in collect_gauges(state)]
+        for each in vars(state.metrics).values():
+            if isinstance(each, prometheus_client.Counter | prometheus_client.Histogram):
+                (family,) = each.describe()
+                name = family.name + ("_total" if isinstance(each, prometheus_client.Counter) else "")
+                rows.append((name, family.type, each._labelnames, family.documentation))
+    cells = [
+        (f"`{name}`", kind, ", ".join(f"`{each}`" for each in labels) or "none", text)
+        for name, kind, labels, text in rows
+    ]
+    return (
+        f"# Metrics\n\n{NOTE}`GET /metrics` exports these metrics. [Monitor control loops](../how-to/monitor.md) shows "
+        "the setup.\nAn unknown value is not exported.\n\n" + _table("metric | type | labels | meaning", cells)
+    )
+
+
+def render_reason_codes() -> str:
+    """Return the reference of the codes of reasons."""
+    from autotrascale.plan.reason_codes import FAILED_CHECKS, REASON_CODES
+
+    def rows(table: Mapping[str, str]) -> list[tuple[str, str]]:
+        return [(f"`{code}`", meaning) for code, meaning in sorted(table.items())]
+
+    return (
+        f"# Reason codes\n\n{NOTE}Every decision has reasons with `code`, `text` and numbers. Several reasons "
+        f"may explain one decision.\n\n{_table('code | meaning', rows(REASON_CODES))}\n## Failed checks\n\n"
+        "The value `why` of `hold-unbelievable` is one of these names. Nothing is learned from such an observation.\n\n"
+        + _table("why | meaning", rows(FAILED_CHECKS))
+    )
+
+
+RENDERERS: Mapping[str, Callable[[], str]] = {
+    "cli.md": render_cli,
+    "configuration.md": render_configuration,
+    "http-api.md": render_http_api,
+    "metrics.md": render_metrics,
+    "python-api.md": render_python_api,
+    "reason-codes.md": render_reason_codes,
+}
 
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in render_all().items():
-        (FOLDER / name).write_text(text.rstrip() + "\n", encoding="utf-8")
+    for name, render in RENDERERS.items():
+        (FOLDER / name).write_text(render().rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

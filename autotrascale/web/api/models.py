@@ -29,7 +29,7 @@ from autotrascale.web.api.strict_bodies import StrictRoute
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=StrictRoute)
 
-Version = Annotated[int, Path(ge=1, le=2**31 - 1, examples=[1])]
+Version = Annotated[int, Path(ge=1, le=2**31 - 1, description="Version of the model.", examples=[1])]
 
 
 @router.get("", summary="List the stored benefit models", responses=error_responses())

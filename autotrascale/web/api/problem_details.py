@@ -49,15 +49,24 @@ class ProblemDetails(BaseModel):
 
 
 _ALWAYS = (400, 401, 403, 413, 421, 422, 500, 503)
+_MEANINGS = {
+    400: "The request cannot be read.",
+    401: "The token is missing or wrong.",
+    403: "The request comes from a page of another site.",
+    404: "The named entry does not exist.",
+    409: "The present state does not allow it.",
+    413: "The body is too large.",
+    421: "The Host header names another server.",
+    422: "A value is wrong; `errors` names the places.",
+    500: "The request failed in the server; its log has the details.",
+    503: "The store is away or a limit is reached; `Retry-After` states the seconds to wait.",
+}
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the errors of a route for the OpenAPI document: `statuses`, and those that every route may return."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {
-        status: {"description": HTTPStatus(status).phrase, "content": content}
-        for status in sorted({*_ALWAYS, *statuses})
-    }
+    return {status: {"description": _MEANINGS[status], "content": content} for status in sorted({*_ALWAYS, *statuses})}
 
 
 class ProblemResponse(Response):

@@ -71,7 +71,7 @@ class RunRequest(Budget):
     job: str = Field(pattern=f"^{NAME_PATTERN}$", description="A name from GET /v1/jobs.")
     engine: Literal["spark", "simulator"] | None = Field(None, description="Engine, for a job file with both.")
     rate: Measure | None = Field(None, description="Records per second of all sources together.")
-    seed: int | None = Field(None, ge=0, le=MAX_SEED)
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Seed of the search and of a simulated job.")
     warm_start: str = Field(
         "auto",
         pattern=r"^(auto|none|rate-[0-9_]{1,40}|models:/autotrascale\.[^/@]{1,250}/[0-9]{1,9})$",
@@ -90,9 +90,11 @@ class DecideRequest(StrictBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"snapshot": EXAMPLE_SNAPSHOT, "policy": "ds2"}]})
 
     snapshot: dict[str, Any] = Field(description="Measurements of a job, as docs/how-to/event-logs.md makes them.")
-    policy: str = Field("autrascale", max_length=100)
-    latency_target: Measure | None = Field(None, description="Seconds.")
-    statistic: Statistic = "mean"
+    policy: str = Field("autrascale", max_length=100, description="Scaling policy.")
+    latency_target: Measure | None = Field(
+        None, description="Latency target in seconds; without it, only the rate counts."
+    )
+    statistic: Statistic = Field("mean", description="Statistic of the latency that the target limits.")
 
 
 class DecisionView(BaseModel):
@@ -193,7 +195,9 @@ class PredictRequest(StrictBody):
 
 
 class DeprecateRequest(StrictBody):
-    why: str = Field("no longer wanted", min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")
+    why: str = Field(
+        "no longer wanted", min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$", description="Cause, for display."
+    )
     undo: bool = Field(False, description="Make the model usable again.")
 
 

@@ -83,7 +83,7 @@ def submit(
 async def list_runs(
     state: ServerStateDep,
     job: Annotated[schemas.JobFilter | None, Query()] = None,
-    status: Annotated[RunState | None, Query()] = None,
+    status: Annotated[RunState | None, Query(description="Only runs in this state.")] = None,
     limit: LimitQuery = 20,
     cursor: CursorQuery = None,
 ) -> RunPage:
