@@ -35,7 +35,6 @@ class BatchReport(Struct, frozen=True):
     run: str
     batch: int
     executed: bool
-    query: str | None
     started_ms: int
     seconds: float | None
     input_records: int
@@ -58,7 +57,6 @@ def read_report(progress: ProgressRecord) -> BatchReport:
         run=progress.runId,
         batch=progress.batchId,
         executed="addBatch" in progress.durationMs,
-        query=progress.name,
         started_ms=started_ms,
         seconds=None if took_ms is None else took_ms / 1000,
         input_records=sum(source.numInputRows for source in progress.sources),

@@ -34,10 +34,10 @@ class StabilityRules:
     """Rules for a window of batches that is steady.
 
     Args:
-        window_seconds: least length of the window.
+        window_seconds: least length of the window, in seconds.
         min_batches: least number of batches in the window.
         tolerance: allowed difference between the halves of the window, as a share of the mean batch time.
-        max_seconds: time after which a trial is judged in any case.
+        max_seconds: seconds after which a trial is judged in any case.
     """
 
     window_seconds: float = 10.0

@@ -54,7 +54,7 @@ _ACCUMULATORS = (
 
 @dataclass
 class Made:
-    """What the generator put into an archive."""
+    """The contents of a generated archive: every count is known."""
 
     operators: Mapping[str, int]
     events: int = 0
@@ -67,14 +67,23 @@ class Made:
 
     @property
     def tasks(self) -> int:
-        """Of one batch."""
+        """The number of tasks of a batch."""
         return sum(self.operators.values())
 
 
 def make_archive(
     folder: Path, events: int, *, wider: int = 1, applications: int = 4, seed: int = 0, compress: bool = True
 ) -> Made:
-    """At least one batch for each application; logs roll after `PART_EVENTS`."""
+    """Write an archive and return its contents.
+
+    Args:
+        folder: folder of the logs.
+        events: task ends of all applications; each application has at least one batch.
+        wider: factor for the tasks of each operator.
+        applications: number of logs.
+        seed: seed of the random counts.
+        compress: write zstd instead of plain text.
+    """
     made = Made({name: wider * k for name, k in OPERATORS.items()})
     batches = max(1, events // made.tasks // applications)
     for number in range(applications):
@@ -84,7 +93,7 @@ def make_archive(
 
 
 class _Log:
-    """One application's log. Each operator passes on what it takes in, and the parser twice that."""
+    """The log of one application. Each operator passes its input on; the parser passes on twice its input."""
 
     def __init__(self, folder: Path, name: str, chance: random.Random, compress: bool, made: Made) -> None:
         self._folder = folder / f"eventlog_v2_{name}"
@@ -150,7 +159,7 @@ def _event(name: str, rest: Mapping[str, Any]) -> str:
 
 
 def _task_template() -> str:
-    """A task's end as Spark 4.3 writes it, with `%d` where numbers differ."""
+    """Return a task's end as Spark 4.3 writes it, with `%d` where numbers differ."""
     spare = dict.fromkeys(
         ("JVMHeapMemory", "JVMOffHeapMemory", "OnHeapExecutionMemory", "OffHeapExecutionMemory", "DirectPoolMemory"), 0
     )
@@ -277,8 +286,10 @@ def _progress(name: str, batch: int, marks: Mapping[str, int]) -> dict[str, Any]
 
 
 class Watch:
-    """CPU seconds and the largest memory of this process and its children, from `with` to its end. Each is asked twice
-    a second for its own CPU time: what a worker that went had used would be lost otherwise."""
+    """CPU seconds and peak memory of this process and its children, within a `with` block.
+
+    The CPU time of each process is read twice a second, because the time of a worker that ended is lost otherwise.
+    """
 
     def __init__(self) -> None:
         self._process, self._stop = psutil.Process(), threading.Event()
@@ -322,7 +333,7 @@ class Watch:
 
 
 def json_loads_per_cpu_second(folder: Path, lines: int = 30_000) -> float:
-    """Plain Python over task events of the same archive."""
+    """Return the speed of `json.loads` over task events of the same archive."""
     file = next(folder.rglob("events_1_*"))
     with pa.input_stream(str(file), compression="zstd" if file.suffix == ".zstd" else None) as stream:
         texts = [line for line in stream.read().splitlines() if line.startswith(b'{"Event":"SparkListenerTaskEnd"')]

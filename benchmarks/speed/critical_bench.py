@@ -1,16 +1,15 @@
-"""How fast windows of traces are analysed: `python -m benchmarks.speed.critical_bench [--activities N]`.
+"""Speed of critical path analysis: `python -m benchmarks.speed.critical_bench [--activities N]`.
 
-Made traces of jobs with 16 slots: a batch each second, in which every slot runs 20 tasks of 8 activities, launched by a
-message and reported by another. N activities and messages of several applications lie in files as logs are staged into
-them; Spark analyses them in windows of a second and of ten seconds, and N/10 of them beside it, so that what grows can
-be told from what Spark costs anyway. Speed is given for each second of CPU time, of this process, its JVM and the
-Python workers together.
+The traces are generated, of jobs with 16 slots. In each second one batch runs, in which every slot runs 20 tasks of 8
+activities; messages launch and report each task. N activities and messages of several applications lie in files of
+edges. Spark measures them in windows of one second and of ten seconds. It measures N/10 of them too, so that the
+growing cost can be separated from Spark's fixed cost. N/10 are also measured in this process. Speed is given for each
+second of CPU time of this process, its JVM and the Python workers together.
 
-Beside it, in the same terms, the same two passes in plain Python (`critical_plain`): a dictionary of vertices and whole
-numbers that grow as they like, over some of the same windows. Both must say the same. Listing paths is out of the
-question: a window has some 10^20 of them.
+`critical_plain` makes the same two passes in plain Python over some of the same windows, with a dictionary of vertices
+and integers of any length. Both results must agree. Listing the paths is impossible: a window has some 10^20 paths.
 
-One second of such a trace by itself, as a job that runs is looked at, is the median of many.
+The time for one second of such a trace by itself, as in a running job, is the median of many tries.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _ROUND = 3600  # seconds that are made at a time
 
 
 def made(seconds: int, began: int = BEGAN, seed: int = 0) -> Edges:
-    """Whole seconds of a trace, from its beginning on."""
+    """Return whole seconds of a trace, from its beginning on."""
     chance = np.random.default_rng(seed)
     parts = len(_OF_A_TASK)
     batches = began + np.arange(seconds)[:, None] * SECOND
@@ -87,7 +86,7 @@ def made(seconds: int, began: int = BEGAN, seed: int = 0) -> Edges:
 
 
 def make_archive(folder: Path, activities: int) -> int:
-    """How many there are."""
+    """Write the edges of an archive, and return their number."""
     seconds = math.ceil(activities / A_SECOND / APPLICATIONS)
     count = 0
     for number in range(APPLICATIONS):
@@ -119,7 +118,7 @@ def measure(folder: Path, activities: int, seconds: float, run_all: RunAll = run
 
 
 def one_second(tries: int = 41) -> dict[str, Any]:
-    """A window by itself, from edges to all its parts."""
+    """Return the time for one window by itself, from edges to all its parts."""
     edges = made(tries)
     alone = [
         edges.taken((edges.start < at + SECOND) & (edges.end > at))
@@ -140,7 +139,7 @@ def one_second(tries: int = 41) -> dict[str, Any]:
 
 
 def beside_plain_python(tries: int = 5) -> dict[str, Any]:
-    """The same windows and the same sums both ways; and all that is told of a window, for what that costs."""
+    """Return the speed of both ways over the same windows, and the speed with all summaries."""
     edges = cut_into_windows(made(tries), SECOND)
     began = time.process_time()
     graph = build_graph(edges, SECOND)
@@ -166,11 +165,11 @@ def beside_plain_python(tries: int = 5) -> dict[str, Any]:
 
 
 def figures(activities: int = 5_000_000, memory: str = "1g", cores: str = "*") -> dict[str, object]:
-    """JSON-able."""
+    """Return the measurements as JSON-able values."""
     base = Path(tempfile.mkdtemp(prefix="autotrascale-bench-"))
     results: dict[str, Any] = {}
     try:
-        one_second(3)  # whatever is loaded at the first use
+        one_second(3)  # loads code at its first use
         results["one_second_of_16_slots"] = one_second()
         results["beside_plain_python"] = beside_plain_python()
         counts = {

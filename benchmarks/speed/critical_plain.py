@@ -1,5 +1,4 @@
-"""Critical participation in plain Python, for `critical_bench` to compare with: dictionaries, and whole numbers that
-grow as they like."""
+"""Critical participation in plain Python, for `critical_bench`: dictionaries, and integers of any length."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ Link = tuple[Vertex, Vertex, int, str, int]  # from, to, how long it waits, its 
 
 
 def participation(edges: Edges, width: int) -> tuple[Mapping[str, float], int]:
-    """By kind, of one window; and how many critical paths there are."""
+    """Return the participation of each kind in one window, and the number of critical paths."""
     links = list(_links(edges, width))
     to = _counted(((a, b, wait) for a, b, wait, _, _ in links), 0)
     back = _counted(((b, a, wait) for a, b, wait, _, _ in links), width)
@@ -57,7 +56,7 @@ def _links(edges: Edges, width: int) -> Iterable[Link]:
 
 
 def _counted(links: Iterable[tuple[Vertex, Vertex, int]], beginning: int) -> dict[Vertex, tuple[int, int]]:
-    """Of each vertex how little one must wait on the way to it from one at that tick, and on how many paths."""
+    """Return the least wait of any path to each vertex, and the number of paths with this wait."""
     leads: dict[Vertex, list[tuple[Vertex, int]]] = defaultdict(list)
     awaited: dict[Vertex, int] = defaultdict(int)
     for a, b, wait in links:

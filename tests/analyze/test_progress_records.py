@@ -29,7 +29,7 @@ def test_a_report_on_a_batch() -> None:
         },
     )
     marks = {"a": MarkFact(30, 2.0, 2.5, None)}
-    assert told == BatchReport("r", 3, True, None, 1794993127466, 1.5, 38, 3.0, None, marks)
+    assert told == BatchReport("r", 3, True, 1794993127466, 1.5, 38, 3.0, None, marks)
     assert progress(timestamp="2026-11-18T09:12:07.466").started_ms == 1794993127466
     assert progress(batchDuration=250).seconds == 0.25
     assert progress().seconds is progress().offered_seconds is None

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
 
@@ -70,42 +71,23 @@ class MeasuredLog:
 
 def measure_log(measuring: Measuring, log: Sequence[LogFile]) -> MeasuredLog:
     """Write the snapshots of one log into a Parquet file. A second try writes the same file."""
-    number, log_name = log[0].log, log[0].log_name
     source = ArchivedLog(log, decode_line_briefly)
     joiner = Joiner(every_stage=True, batch_queries=True, reports=measuring.reports, most_tasks=_MOST_TASKS)
-    jobs, unmeasured = set[str](), Counter[str]()
     system, folder = open_filesystem(measuring.folder)
     system.create_dir(folder)
-    path = f"{folder}/{number}.parquet"
-    with TemporaryFile() as spilled, pq.ParquetWriter(path, SNAPSHOTS, filesystem=system) as writer:
-        operators: dict[str, OperatorsSeen] = defaultdict(OperatorsSeen)
-        for window in _windows(_facts(source, joiner), measuring.seconds, operators):
-            pickle.dump(window, spilled)
-        spilled.seek(0)
-        topologies = {run: seen.topology() for run, seen in operators.items()}
-        slots = joiner.stays.most_slots() or 1
-        rows: list[dict[str, Any]] = []
-        for window in _load(cast("BinaryIO", spilled)):
-            is_stream = metrics.is_stream(window.batches)
-            if joiner.has_streams and not is_stream:
-                continue  # a query that is no stream counts only in a log without streams
-            job = window.name or joiner.application or log_name
-            jobs.add(job)
-            if measuring.job and job != measuring.job:
-                continue
-            snapshot = measure_window_snapshot(window, job, topologies[window.run], slots, measuring.p_max)
-            unmeasured[job] += snapshot is None
-            rows.append(_row(window, job, snapshot, number))
-            if len(rows) == ROW_GROUP:
-                writer.write_table(pa.Table.from_pylist(rows, SNAPSHOTS))
-                rows.clear()
-        if rows:
-            writer.write_table(pa.Table.from_pylist(rows, SNAPSHOTS))
+    path = f"{folder}/{log[0].log}.parquet"
+    jobs, unmeasured = set[str](), Counter[str]()
+    with TemporaryFile() as file, pq.ParquetWriter(path, SNAPSHOTS, filesystem=system) as writer:
+        spilled = cast("BinaryIO", file)
+        topologies = _spill_windows(_read_facts(source, joiner), measuring.seconds, spilled)
+        rows = _measure_rows(_load_windows(spilled), topologies, measuring, joiner, log[0], jobs, unmeasured)
+        while group := list(islice(rows, ROW_GROUP)):
+            writer.write_table(pa.Table.from_pylist(group, SNAPSHOTS))
     damages = [*source.damages]
     if joiner.given_up:
         problem = f"{joiner.given_up:,} batches or queries with too many open tasks or jobs: left out"
         damages.append(Damage(log[0].uri, problem))
-    return MeasuredLog(path, frozenset(jobs), +unmeasured, tuple(damages))
+    return MeasuredLog(path, frozenset(jobs), unmeasured, tuple(damages))
 
 
 def is_progress_file(log: Sequence[LogFile]) -> bool:
@@ -133,29 +115,71 @@ def read_progress_file(log: Sequence[LogFile]) -> tuple[dict[BatchKey, events.Pr
     return {key: progress for key, (_, progress) in found.items()}, source.damages
 
 
-def _facts(source: ArchivedLog, joiner: Joiner) -> Iterator[Fact]:
+def _read_facts(source: ArchivedLog, joiner: Joiner) -> Iterator[Fact]:
     yield from source.read(joiner.take)
     yield from joiner.finish()
 
 
-def _windows(facts: Iterable[Fact], seconds: float | None, operators: dict[str, OperatorsSeen]) -> Iterator[RunWindow]:
+def _spill_windows(facts: Iterable[Fact], seconds: float | None, file: BinaryIO) -> dict[str, Topology]:
+    """Write the windows of all runs into `file`, and return the operators of each run."""
     runs: dict[str, RunWindows] = {}
+    operators: dict[str, OperatorsSeen] = defaultdict(OperatorsSeen)
+
+    def spill(windows: Iterable[RunWindow]) -> None:
+        for window in windows:
+            pickle.dump(window, file)
+
     for fact in facts:
         if isinstance(fact, BatchFact) and fact.stages:
             operators[fact.run].add(fact)
-            yield from runs.setdefault(fact.run, RunWindows(fact.run, seconds)).add(fact)
+            spill(runs.setdefault(fact.run, RunWindows(fact.run, seconds)).add(fact))
         elif isinstance(fact, QueryRunEnded) and fact.run in runs:
-            yield from runs.pop(fact.run).finish()
+            spill(runs.pop(fact.run).finish())
     for run in runs.values():
-        yield from run.finish()
+        spill(run.finish())
+    file.seek(0)
+    return {run: seen.topology() for run, seen in operators.items()}
 
 
-def _load(file: BinaryIO) -> Iterator[RunWindow]:
+def _load_windows(file: BinaryIO) -> Iterator[RunWindow]:
     while True:
         try:
             yield pickle.load(file)
         except EOFError:
             return
+
+
+def _measure_rows(
+    windows: Iterable[RunWindow],
+    topologies: Mapping[str, Topology],
+    measuring: Measuring,
+    joiner: Joiner,
+    log: LogFile,
+    jobs: set[str],
+    unmeasured: Counter[str],
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the wanted windows. Add the names of all jobs, and count the windows without a snapshot."""
+    slots = joiner.stays.most_slots() or 1
+    for window in windows:
+        is_stream = metrics.is_stream(window.batches)
+        if joiner.has_streams and not is_stream:
+            continue  # a query that is no stream counts only in a log without streams
+        job = window.name or joiner.application or log.log_name
+        jobs.add(job)
+        if measuring.job and job != measuring.job:
+            continue
+        snapshot = measure_window_snapshot(window, job, topologies[window.run], slots, measuring.p_max)
+        if snapshot is None:
+            unmeasured[job] += 1
+        yield {
+            "job": job,
+            "day": datetime.fromtimestamp(window.started_ms / 1000, UTC).strftime("%Y-%m-%d"),
+            "run": window.run if is_stream else f"{window.run}-{log.log}",
+            "window": window.number,
+            "started_ms": window.started_ms,
+            "batches": len(window.batches),
+            "snapshot": None if snapshot is None else json.dumps(snapshot_as_dict(snapshot), allow_nan=False),
+        }
 
 
 def measure_window_snapshot(
@@ -178,16 +202,3 @@ def measure_window_snapshot(
     if metrics.is_stream(batches):
         return snapshot
     return replace(snapshot, throughput=snapshot.target_rate)  # a query is offered exactly what it takes
-
-
-def _row(window: RunWindow, job: str, snapshot: Snapshot | None, log: int) -> dict[str, Any]:
-    started_ms = window.started_ms
-    return {
-        "job": job,
-        "day": datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d"),
-        "run": window.run if metrics.is_stream(window.batches) else f"{window.run}-{log}",
-        "window": window.number,
-        "started_ms": started_ms,
-        "batches": len(window.batches),
-        "snapshot": None if snapshot is None else json.dumps(snapshot_as_dict(snapshot), allow_nan=False),
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,6 @@ class Damage:
     def __str__(self) -> str:
         place = f"; the first is line {self.first_line}" if self.first_line else ""
         return f"{self.file}: {self.problem}{place}"
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the damage as JSON-able values."""
-        return asdict(self)
 
 
 def count_lines(count: int) -> str:
