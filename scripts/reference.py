@@ -1,6 +1,7 @@
 """Write the generated pages of docs/reference from the code: `python scripts/reference.py`.
 
-The effect of a configuration key is the comment beside or above its field.
+The effect of a configuration key is the comment beside or above its field, else the field's line in the docstring of
+its class. The effect of a section is the first sentence of its class if the field says nothing.
 """
 
 from __future__ import annotations
@@ -71,8 +72,10 @@ def _keys(kind: Any, prefix: str) -> Iterator[tuple[str, str, str, str]]:
             default = f"`{each.default}`" if each.default not in ("", (), None) else "none"
         elif each.default_factory is not MISSING:
             default = "see below" if is_dataclass(hint) else "empty"
-        yield key, _type_name(hint), default, effects.get(each.name, "").replace("|", "\\|")
-        for inner, suffix in _inner(hint):
+        inside = list(_inner(hint))
+        effect = effects.get(each.name) or (_first_sentence(inside[0][0]) if inside else "")
+        yield key, _type_name(hint), default, _sentence(effect)
+        for inner, suffix in inside:
             yield from _keys(inner, f"{key}{suffix}.")
 
 
@@ -103,10 +106,30 @@ def _type_name(hint: Any) -> str:
     )
 
 
+def _sentence(text: str) -> str:
+    """Return the text with a capital, unless it begins with a value and a colon, and with a period."""
+    if not re.match(r"[a-z-]+:|[^a-z]", text):
+        text = text[:1].upper() + text[1:]
+    return (text if not text or text.endswith((".", "…")) else f"{text}.").replace("|", "\\|")
+
+
+def _first_sentence(kind: Any) -> str:
+    return re.split(r"(?<=\.)\s", inspect.getdoc(kind) or "")[0]
+
+
+def _docstring_fields(kind: Any) -> dict[str, str]:
+    """Return the text of each field under "Args:" or "Attributes:", without its default."""
+    _, _, section = re.split(
+        r"^(Args|Attributes):\n", f"{inspect.getdoc(kind)}\nArgs:\n", maxsplit=1, flags=re.MULTILINE
+    )
+    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
+    return {name: re.sub(r", default [^,;]+\.$", ".", " ".join(text.split())) for name, text in entries}
+
+
 def _comments(kind: Any) -> dict[str, str]:
-    """Return the comment beside each field, else the comment lines above it."""
+    """Return the comment beside each field, else the comment lines above it, else its line in the docstring."""
     lines = textwrap.dedent(inspect.getsource(kind)).splitlines()
-    found: dict[str, str] = {}
+    found = _docstring_fields(kind)
     for node in ast.parse("\n".join(lines)).body[0].body:  # type: ignore[attr-defined]
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             beside = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")[2]
@@ -115,7 +138,8 @@ def _comments(kind: Any) -> dict[str, str]:
                 if not line.strip().startswith("# "):
                     break
                 above.insert(0, line.strip().removeprefix("# "))
-            found[node.target.id] = beside or " ".join(above)
+            if beside or above:
+                found[node.target.id] = beside or " ".join(above)
     return found
 
 

@@ -16,7 +16,7 @@ class Target:
     """The target of a job.
 
     Args:
-        latency_seconds: l_t, the record latency to hold.
+        latency_seconds: record latency to hold, in seconds (l_t).
         statistic: statistic of record latency that the target is about, default "mean".
         throughput_tolerance: a throughput within this share of the input rate counts as keeping up, default 0.02.
     """

@@ -31,9 +31,9 @@ _MAX_POINTS = 5000
 class StoredMetric:
     """A field in the metric store of real jobs."""
 
-    measurement: str
-    field: str
-    tags: Mapping[str, str] = given(default_factory=dict)
+    measurement: str  # Name of the measurement.
+    field: str  # Field with the latency.
+    tags: Mapping[str, str] = given(default_factory=dict)  # Tags that a point must have.
 
     def __post_init__(self) -> None:
         check_name("measurement", self.measurement)
@@ -43,10 +43,10 @@ class StoredMetric:
 
 @dataclass(frozen=True)
 class PrometheusQuery:
-    """A query that returns one number. `url`: of the server, without /api."""
+    """A query that returns one number."""
 
-    url: str
-    query: str
+    url: str  # Address of the Prometheus server, without /api.
+    query: str  # PromQL query for the latency, which returns one number.
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -58,11 +58,11 @@ class PrometheusQuery:
 
 @dataclass(frozen=True)
 class Service:
-    """Source of a service's latency: `metric` or `prometheus`. `unit`: seconds per unit, 0.001 for milliseconds."""
+    """Source of a service's latency: either `metric` or `prometheus`."""
 
-    metric: StoredMetric | None = None
-    prometheus: PrometheusQuery | None = None
-    unit: float = 1.0
+    metric: StoredMetric | None = None  # Field in the metric store. Give it or `prometheus`.
+    prometheus: PrometheusQuery | None = None  # Query to a Prometheus server.
+    unit: float = 1.0  # Seconds of one unit of the latency; 0.001 for milliseconds.
 
     def __post_init__(self) -> None:
         if (self.metric is None) == (self.prometheus is None):

@@ -30,9 +30,9 @@ class TuningSettings:
 
     alpha: float = 0.5  # weight of latency against resources in the score
     over_allocation: float = 0.5  # share of the floor that the stop rule allows on top of it
-    total_trials: int = 20
-    max_seconds: float | None = None  # no trial begins later; trials before a resumption count
-    seed: int = 0
+    total_trials: int = 20  # most trials
+    max_seconds: float | None = None  # no trial begins after so many seconds; time before a resumption counts
+    seed: int = 0  # seed of the search and of a simulated job
     initial: Mapping[str, int] = field(default_factory=dict)  # start of the floor search; default: all minima
     noise: float = 0.05  # relative noise of one latency reading
     confidence: float = 0.97  # probability of meeting the target that an accepted configuration needs

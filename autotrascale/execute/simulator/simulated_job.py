@@ -2,19 +2,12 @@
 
 Notation (of operator i, per instance):
 
-| symbol | field | meaning | unit |
-|---|---|---|---|
-| s_i | service_seconds | useful time of a record on an idle machine | s |
-| | selectivity | records out for each record in | |
-| | hop_seconds | fixed cost of reaching the operator | s |
-| σ_i, κ_i | coherency, crosstalk | growth of the useful time with k_i: 1 + σ(k − 1) + κ k(k − 1) | |
-| | skew | load of the hottest instance over the mean, for every k > 1 | |
-| | hot_share | share of the records with the hottest key: the hottest instance gets at least this share | |
-| | straggling | the slowest of k instances takes 1 + straggling · ln k times as long, another one in each window | |
-| | state | state of all instances together, spread evenly | any |
-| L_i | external_limit | limit of a service behind the operator, for every k | records/s |
-| c_a², c_s² | arrival_cv2, service_cv2 | squared coefficient of variation of arrivals and of service | |
-| | commit_seconds | micro-batch only: commit of one state partition | s |
+| symbol | field | unit |
+|---|---|---|
+| s_i | service_seconds | s |
+| σ_i, κ_i | coherency, crosstalk: the useful time grows by 1 + σ(k − 1) + κ k(k − 1) | |
+| L_i | external_limit | records/s |
+| c_a², c_s² | arrival_cv2, service_cv2 | |
 """
 
 from __future__ import annotations
@@ -33,21 +26,21 @@ Queueing = Literal["pooled", "partitioned"]
 
 @dataclass(frozen=True)
 class SimulatedOperator:
-    """The true behaviour of an operator, which no policy gets to know. The notation block explains the fields."""
+    """The true behaviour of an operator, which no policy gets to know."""
 
-    service_seconds: float
-    selectivity: float = 1.0
-    hop_seconds: float = 0.0
-    coherency: float = 0.0
-    crosstalk: float = 0.0
-    skew: float = 1.0
-    hot_share: float = 0.0
-    straggling: float = 0.0
-    state: float = 0.0
-    external_limit: float | None = None
-    arrival_cv2: float = 1.0
-    service_cv2: float = 1.0
-    commit_seconds: float = 0.0
+    service_seconds: float  # Useful time of a record on an idle machine, in seconds.
+    selectivity: float = 1.0  # Records out for each record in.
+    hop_seconds: float = 0.0  # Fixed cost of reaching the operator, in seconds.
+    coherency: float = 0.0  # σ: the useful time is multiplied by 1 + σ(k − 1) + κ k(k − 1) on k instances.
+    crosstalk: float = 0.0  # κ of the same factor.
+    skew: float = 1.0  # Load of the hottest instance over the mean, for every k > 1.
+    hot_share: float = 0.0  # Share of the records with the hottest key; the hottest instance gets at least this share.
+    straggling: float = 0.0  # In each window another one of k instances takes 1 + straggling · ln k times as long.
+    state: float = 0.0  # State of all instances together, in any unit; it is spread evenly.
+    external_limit: float | None = None  # Limit of a service behind the operator, in records/s, for every k.
+    arrival_cv2: float = 1.0  # Squared coefficient of variation of arrivals.
+    service_cv2: float = 1.0  # Squared coefficient of variation of service times.
+    commit_seconds: float = 0.0  # Micro-batch only: commit of one state partition, in seconds.
 
     def __post_init__(self) -> None:
         checks.positive("service_seconds", self.service_seconds)
@@ -66,10 +59,10 @@ class SimulatedOperator:
 
 @dataclass(frozen=True)
 class SharedMachine:
-    """The machine of all operators: useful times grow by `contention` for each further multiple of `cores` in use."""
+    """The machine of all operators."""
 
-    cores: int = 64
-    contention: float = 0.0
+    cores: int = 64  # Cores of the machine.
+    contention: float = 0.0  # Growth of useful times for each further multiple of `cores` in use.
 
     def __post_init__(self) -> None:
         checks.count("cores", self.cores)
@@ -81,10 +74,10 @@ class MemoryLimits:
     """Two limits of memory, each of which makes useful times longer once it is exceeded.
 
     Attributes:
-        room: state that an instance can hold before it spills; None for no limit.
+        room: state that an instance can hold before it spills, in the unit of `state`; default: no limit.
         spilling: growth of the useful time of an operator whose instances spill.
-        instances: running instances before garbage collection slows all of them; None for no limit.
-        crowding: growth of all useful times beyond that number.
+        instances: running instances before garbage collection slows all of them; default: no limit.
+        crowding: growth of all useful times beyond `instances`.
     """
 
     room: float | None = None
@@ -104,12 +97,14 @@ class MemoryLimits:
 class MicroBatch:
     """The fixed costs of a batch. Its stages run one after the other.
 
+    The overhead share of the floor rule is h = o(k) / longest_seconds, and h + Σ load_i/k_i ≤ 1 is equivalent to a
+    steady batch within that time.
+
     Attributes:
-        planning_seconds: cost of planning a batch.
-        task_seconds: cost of starting a task.
+        planning_seconds: cost of planning a batch, in seconds.
+        task_seconds: cost of starting a task, in seconds.
         slots: tasks that run at once.
-        longest_seconds: longest batch that still counts as keeping up. The overhead share of the floor rule is
-            h = o(k) / longest_seconds, and h + Σ load_i/k_i ≤ 1 is equivalent to a steady batch within that time.
+        longest_seconds: longest batch that still counts as keeping up, in seconds.
     """
 
     planning_seconds: float = 0.1
@@ -129,8 +124,8 @@ class SimulatedRescaleCosts:
     """The costs of a rescale.
 
     Attributes:
-        fixed_seconds: standstill of each rescale.
-        partition_seconds: further standstill for each state partition.
+        fixed_seconds: standstill of each rescale, in seconds.
+        partition_seconds: further standstill for each state partition, in seconds.
         both_seconds: seconds in which the old and the new parallelism run at once, before the standstill.
     """
 
@@ -153,10 +148,9 @@ class SimulatedJob:
         execution: records flow through all operators at once, or in micro-batches.
         queueing: pipelined only: one queue for all instances of an operator, or one for each instance.
         buffer_records: records that travel and queue together.
-        channel_seconds: cost of a hop for each pair of an instance and an upstream instance.
-        coordination_seconds: pipelined only: latency for each instance of the whole job.
+        channel_seconds: cost of a hop for each pair of an instance and an upstream instance, in seconds.
+        coordination_seconds: pipelined only: latency for each instance of the whole job, in seconds.
         noise: standard deviation of the logarithm of a measured time.
-        machine, memory, batch, rescale: see their classes.
     """
 
     operators: Mapping[str, SimulatedOperator]

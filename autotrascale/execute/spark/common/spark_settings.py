@@ -32,16 +32,12 @@ ENGINE_SETTINGS = (
 
 @dataclass(frozen=True)
 class SparkTimeouts:
-    """Seconds after which a step is given up and a process that hangs is killed.
+    """Seconds after which a step is given up and a process that hangs is killed."""
 
-    `start`: JVM, session and executors. `command`: start, stop or rescale of a query. `first_batch`: from the start of
-    a query to its first commit. `finish_batch`: of a query that is rescaled; then its batch is cut off and runs again.
-    """
-
-    start: float = 120.0
-    command: float = 60.0
-    first_batch: float = 90.0
-    finish_batch: float = 15.0
+    start: float = 120.0  # Seconds for the start of JVM, session and executors.
+    command: float = 60.0  # Seconds for a start, stop or rescale of a query.
+    first_batch: float = 90.0  # Seconds from the start of a query to its first commit.
+    finish_batch: float = 15.0  # Seconds for the open batch of a rescaled query; then it is cut off and runs again.
 
     def __post_init__(self) -> None:
         for name in ("start", "command", "first_batch"):
@@ -51,46 +47,31 @@ class SparkTimeouts:
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Settings of a Flow job on Spark. Only `job` is required; the defaults suit a laptop.
+    """Settings of a Flow job on Spark. Only `job` is required; the defaults suit a laptop."""
 
-    job             "module:attribute" of the job
-    options         options of the job
-    master          URL of the cluster
-    conf            Spark settings; names in `ENGINE_SETTINGS` are refused
-    python_path     folders for imports of the job
-    driver_memory   heap of the driver, such as 800m or 2g
-    p_max           largest parallelism of an operator; default: the slots of the master
-    between_trials  fresh: each trial begins with an empty state; keep: one query runs on and is rescaled with its state
-    sink            output of trials: counted and dropped, written to files of the trial, or to the job's own sink
-    prime_batches   batches that warm up a trial
-    window          when a trial counts as stable
-    patience        timeouts
-    load_shape      (seconds, factor) points of a piecewise linear factor on the input rate
-    sources         sources whose records come from a topic and not from the load generator
-    work_dir        default: the system's folder for temporary files
-    checkpoint_dir  a folder that executors can write too; default: inside work_dir
-    keep_event_log  keep the event log of each trial
-    rescale         of a running job: in place, or by a second query that takes over
-    """
-
-    job: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    master: str = "local[*]"
+    job: str  # Job as "module:attribute".
+    options: Mapping[str, Any] = field(default_factory=dict)  # Options of the job.
+    master: str = "local[*]"  # URL of the cluster.
+    # Spark settings. A setting of the engine, such as spark.sql.shuffle.partitions, is refused.
     conf: Mapping[str, str] = field(default_factory=dict)
-    python_path: tuple[str, ...] = ()
-    driver_memory: str = "1g"
-    p_max: int | None = None
+    python_path: tuple[str, ...] = ()  # Folders for imports of the job.
+    driver_memory: str = "1g"  # Heap of the driver, such as 800m or 2g.
+    p_max: int | None = None  # Most instances of an operator; default: the slots of the master.
+    # fresh: each trial begins with an empty state; keep: one query runs on and is rescaled with its state.
     between_trials: Literal["fresh", "keep"] = "fresh"
+    # Output of trials. discard: counted and dropped; scratch: files of the trial; real: the job's own sink.
     sink: Sink = "discard"
-    prime_batches: int = 3
-    window: StabilityRules = field(default_factory=StabilityRules)
+    prime_batches: int = 3  # Batches that warm up a trial.
+    window: StabilityRules = field(default_factory=StabilityRules)  # Conditions for a stable trial.
     patience: SparkTimeouts = field(default_factory=SparkTimeouts)
+    # Points (seconds, factor) of a piecewise linear factor on the input rate.
     load_shape: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    # Sources whose records come from a topic instead of the load generator.
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
-    work_dir: str = ""
-    checkpoint_dir: str = ""
-    keep_event_log: bool = False
-    rescale: RescaleMode = "in-place"
+    work_dir: str = ""  # Folder for files of trials; default: the system's folder for temporary files.
+    checkpoint_dir: str = ""  # Folder for checkpoints, writable for executors; default: inside work_dir.
+    keep_event_log: bool = False  # Keep the event log of each trial.
+    rescale: RescaleMode = "in-place"  # Rescale of a running job: in place, or by a second query that takes over.
 
     def __post_init__(self) -> None:
         if not _MASTER.fullmatch(self.master):
