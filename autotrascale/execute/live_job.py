@@ -6,28 +6,12 @@ observations. `EngineError` means that nothing can be started at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
-from autotrascale.domain.errors import InputError
 from autotrascale.domain.observation import Observation, RescaleResult
-from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-
-
-def make_observation(
-    at: float, running: Mapping[str, int], take: Callable[[], Snapshot], measured_at: float | None = None
-) -> Observation:
-    """Return an observation with the snapshot that `take` returns.
-
-    A monitor may report impossible numbers, which `take` refuses with `InputError`. The observation then has no
-    snapshot, and its `detail` names the error.
-    """
-    try:
-        return Observation(at, running, take(), measured_at)
-    except InputError as error:
-        return Observation(at, running, None, measured_at, f"the measurements are impossible: {error}")
 
 
 class LiveJob(Protocol):

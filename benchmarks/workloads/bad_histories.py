@@ -20,11 +20,10 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from autotrascale.domain.errors import EngineError
+from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live_job import make_observation
 from autotrascale.testing.scripted_live import ScriptedLive
 
 TOPOLOGY = Topology.chain("source", "work", "sink")
@@ -48,6 +47,20 @@ def latency(running: Mapping[str, int], rate: float) -> float:
 def needed_instances(rate: float) -> dict[str, int]:
     """Return the least instances that process the rate."""
     return {name: max(1, math.ceil(rate / each - 1e-9)) for name, each in CAPACITY.items()}
+
+
+def make_observation(
+    at: float, running: Mapping[str, int], take: Callable[[], Snapshot], measured_at: float | None = None
+) -> Observation:
+    """Return an observation with the snapshot that `take` returns.
+
+    A monitor may report impossible numbers, which `take` refuses with `InputError`. The observation then has no
+    snapshot, and its `detail` names the error.
+    """
+    try:
+        return Observation(at, running, take(), measured_at)
+    except InputError as error:
+        return Observation(at, running, None, measured_at, f"the measurements are impossible: {error}")
 
 
 @dataclass

@@ -15,7 +15,6 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import Latency, Snapshot, Work
 from autotrascale.domain.target import Target
-from autotrascale.execute.live_job import make_observation
 from autotrascale.loop import Loop, LoopCollaborators
 from autotrascale.plan.control.events import ObservationTaken, RescaleEnded, RescaleJob
 from autotrascale.plan.control.loop_state import DecisionEntry, PastRescale, State
@@ -26,6 +25,7 @@ from autotrascale.plan.control.step import step
 from autotrascale.plan.policies.registry import create
 from autotrascale.testing.scripted_live import ScriptedLive
 from autotrascale.testing.strategies import snapshots
+from benchmarks.workloads.bad_histories import make_observation
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, Diary, live
 
 EVERY_LOOK = range(1, 10_000)

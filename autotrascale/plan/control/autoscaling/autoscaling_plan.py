@@ -10,7 +10,6 @@ from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.control.autoscaling.autoscaling_memory import AutoscalingMemory
-from autotrascale.plan.control.autoscaling.prediction import LatencyPrediction
 from autotrascale.plan.control.autoscaling.rescale_price import Saving
 
 MIN_PART_OF_SAVING = 0.7  # of a planned scale-down; a smaller part waits for the rest
@@ -45,16 +44,11 @@ class PlanningSettings:
 
 @dataclass(frozen=True)
 class AutoscalingPlan(Decision):
-    """A decision with its cause, its expected latency, and the memory it leaves."""
+    """A decision with its cause and the memory that it leaves."""
 
     cause: Cause = "none"
-    prediction: LatencyPrediction | None = None  # at the rate that it was sized for
     memory: AutoscalingMemory = field(default_factory=AutoscalingMemory)
     saving: Saving | None = None  # of a scale-down that was weighed
-
-    @property
-    def sized_for(self) -> float | None:
-        return None if self.prediction is None else self.prediction.rate
 
     def wait_for_rest(self, running: Mapping[str, int], granted: Mapping[str, int]) -> Reason | None:
         """Return why a scale-down waits: guards left only a part of it, which is not worth a standstill. Else None."""

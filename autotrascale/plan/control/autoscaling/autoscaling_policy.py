@@ -156,15 +156,15 @@ class _Planning:
         if all(k >= low for k, low in zip(self.running, sized.floor, strict=True)):
             return None
         wanted = tuple(max(k, low) for k, low in zip(self.running, sized.floor, strict=True))
-        floor = self._no_prediction(sized.rate, wanted, "the throughput floor, no latency known")
+        self._remember_placeholder(sized.rate, wanted, "the throughput floor, no latency known")
         text = f"Scale up to the throughput floor for {format_amount(sized.rate)}/s: no latency is known yet."
         reason = Reason("floor-first", text, {"rate": sized.rate})
-        return self._make_plan("floor", wanted, floor, reason, *_explain_bounds(sized))
+        return self._make_plan("floor", wanted, reason, *_explain_bounds(sized))
 
     def _go_back(self, tried: BeforeScaleDown) -> AutoscalingPlan:
         text = "Undo the last scale-down: it missed the target."
-        before = self._no_prediction(tried.sized_for or self.need, tried.k, "ran before")
-        return self._make_plan("back", tried.k, before, Reason("go-back", text))
+        self._remember_placeholder(tried.sized_for or self.need, tried.k, "ran before")
+        return self._make_plan("back", tried.k, Reason("go-back", text))
 
     def _scale_up(self) -> AutoscalingPlan:
         predicted, sized = self._predict(self._rate_to_plan())
@@ -180,7 +180,7 @@ class _Planning:
         if self.price is not None:
             self.price_reason = [self.price.explain_horizon(self.horizon, sum(self.running))]
         reasons = (*self.price_reason, self._explain_prediction(predicted), *_explain_bounds(sized))
-        return self._make_plan("rate", wanted, predicted, Reason("rate-up", text, numbers), *reasons)
+        return self._make_plan("rate", wanted, Reason("rate-up", text, numbers), *reasons)
 
     def _stay_if_enough(self, predicted: LatencyPrediction, sized: Sizing) -> AutoscalingPlan | None:
         """Return a plan to stay if the running parallelism is good for a higher rate than it was planned for."""
@@ -193,7 +193,7 @@ class _Planning:
         self.memory = replace(self.memory, sized_for=predicted.rate)
         text = f"No change: the running parallelism is enough for {format_amount(predicted.rate)}/s, too."
         reason = Reason("enough", text, {"planned_rate": predicted.rate})
-        return self._make_plan("none", self.running, own, reason, self._explain_prediction(own))
+        return self._make_plan("none", self.running, reason, self._explain_prediction(own))
 
     def _rate_to_plan(self) -> float:
         """Return the rate ahead. While the rate rises, plan at least as far as a rescale is worth."""
@@ -222,10 +222,9 @@ class _Planning:
                     f"Sized for {format_amount(predicted.rate)}/s."
                 )
                 reason = Reason("target-missed", text, {"looks": missed, "planned_rate": predicted.rate})
-                limited = replace(predicted, k=wanted)
-                self.new_predictions.append(limited)
+                self.new_predictions.append(replace(predicted, k=wanted))
                 reasons = (self._explain_prediction(predicted), *_explain_bounds(sized))
-                return self._make_plan("missed", wanted, limited, reason, *reasons)
+                return self._make_plan("missed", wanted, reason, *reasons)
             rate *= RATE_GRID_STEP**2
         text = "Above the target: no parallelism within the bounds is expected to change that."
         if ineffective >= MAX_INEFFECTIVE_SCALE_UPS:
@@ -233,7 +232,7 @@ class _Planning:
                 f"Above the target: {MAX_INEFFECTIVE_SCALE_UPS} scale-ups did not change that. "
                 "No further scale-up at this rate."
             )
-        return self._make_plan("none", self.running, None, Reason("out-of-reach", text, {"looks": missed}))
+        return self._make_plan("none", self.running, Reason("out-of-reach", text, {"looks": missed}))
 
     def _scale_down(self) -> AutoscalingPlan | None:
         """Return a plan with fewer instances if it is worth a rescale, by its price or by `band` and `worth`."""
@@ -259,7 +258,7 @@ class _Planning:
         )
         reason = Reason("rate-down" if is_lower else "over-allocated", text, numbers)
         reasons = (*self.price_reason, self._explain_prediction(predicted))
-        return replace(self._make_plan("saving", wanted, predicted, reason, *reasons), saving=saving)
+        return replace(self._make_plan("saving", wanted, reason, *reasons), saving=saving)
 
     def _may_pay(self, share: float, rate: float) -> bool:
         """Return whether a scale-down to `share` of all instances would pay. A cheap test before the prediction."""
@@ -295,14 +294,14 @@ class _Planning:
             self.memory = replace(self.memory, reviewed_at=self.policy.now)
         if sized_for is None:
             text = "No change: the rate that this parallelism can carry is unknown yet."
-            return self._make_plan("none", self.running, None, Reason("first-look", text))
+            return self._make_plan("none", self.running, Reason("first-look", text))
         target = "The target is met" if self.memory.good else "The latency is not confirmed yet"
         text = (
             f"No change: {format_amount(self.need)}/s are needed, and the job is sized for "
             f"{format_amount(sized_for)}/s. {target}."
         )
         reason = Reason("in-band", text, {"needed_rate": self.need, "sized_for": sized_for})
-        return self._make_plan("none", self.running, None, reason, *self.price_reason)
+        return self._make_plan("none", self.running, reason, *self.price_reason)
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
@@ -322,15 +321,11 @@ class _Planning:
         assert isinstance(sized, Sizing)  # `decide` sized the same snapshot at another rate
         return sized
 
-    def _no_prediction(self, rate: float, k: Point, basis: str) -> LatencyPrediction:
-        """Return a placeholder for a parallelism that is wanted for another reason than its latency."""
-        placeholder = LatencyPrediction(rate, k, 0.0, 1.0, 0.5, basis)
-        self.new_predictions.append(placeholder)
-        return placeholder
+    def _remember_placeholder(self, rate: float, k: Point, basis: str) -> None:
+        """Remember a parallelism for `rate` that is wanted for another reason than its latency."""
+        self.new_predictions.append(LatencyPrediction(rate, k, 0.0, 1.0, 0.5, basis))
 
-    def _make_plan(
-        self, cause: Cause, k: Point, prediction: LatencyPrediction | None, *reasons: Reason
-    ) -> AutoscalingPlan:
+    def _make_plan(self, cause: Cause, k: Point, *reasons: Reason) -> AutoscalingPlan:
         running, wanted = self.snapshot.parallelism, dict(zip(self.snapshot.operators, k, strict=True))
         by_rate = {each.rate: each for each in (*self.memory.predictions, *self.new_predictions)}
         memory = replace(
@@ -338,9 +333,7 @@ class _Planning:
             predictions=tuple(by_rate.values())[-MAX_PREDICTIONS:],
             horizon_seconds=self.horizon if cause == "rate" and self.growth > 0 else 0.0,
         )
-        return AutoscalingPlan(
-            AUTOSCALE, wanted, wanted != running, reasons, cause=cause, prediction=prediction, memory=memory
-        )
+        return AutoscalingPlan(AUTOSCALE, wanted, wanted != running, reasons, cause=cause, memory=memory)
 
     def _explain_prediction(self, predicted: LatencyPrediction) -> Reason:
         target = self.policy.settings.target.latency_seconds
