@@ -230,7 +230,7 @@ def test_failures_in_the_search_are_told_and_avoided() -> None:
 
 def test_three_failures_in_a_row_are_a_broken_engine() -> None:
     ran = engine(surprises={n: f"broke {n}" for n in (3, 4, 5)})
-    with pytest.raises(EngineError, match="3 trials in a row failed.*broke 5"):
+    with pytest.raises(EngineError, match=r"3 trials in a row failed.*broke 5"):
         tune(job(), ran)
     assert len(ran.asked) == 5
 
@@ -240,7 +240,7 @@ def test_a_job_that_breaks_before_anything_is_measured_is_an_error_and_no_verdic
     with pytest.raises(EngineError, match=r"2 trials in a row failed.*no host; its log is /tmp/dr"):
         tune(job(), ran)
     assert len(ran.asked) == 2
-    with pytest.raises(EngineError, match="every trial failed.*no host"):
+    with pytest.raises(EngineError, match=r"every trial failed.*no host"):
         tune(job(), engine(surprises={1: "no host"}), TuningSettings(total_trials=1))
 
 

@@ -178,7 +178,7 @@ def test_an_engine_that_breaks_twice_at_one_configuration_is_an_error() -> None:
     job, _ = opened("wordcount-simulated.yaml", 0)
     capacity = dict.fromkeys(job.topology, 1e6)
     broken = ScriptedEngine(job.topology, capacity, p_max=40, surprises={1: "no room", 2: "no room"})
-    with pytest.raises(EngineError, match="2 trials in a row failed.*no room"):
+    with pytest.raises(EngineError, match=r"2 trials in a row failed.*no room"):
         tune(job, broken, policy=PolicyChoice("ds2"))
     once = ScriptedEngine(job.topology, capacity, p_max=40, surprises={1: "no room"})
     outcome = tune(job, once, policy=PolicyChoice("ds2"))

@@ -1,10 +1,10 @@
-"""What each choice of the default search is worth: the same jobs again with one choice undone.
+"""Effect of each choice of the default search: the same jobs again with one choice undone.
 
     python -m experiments.search_choices.run [--jobs 2] [--only VARIANT …] [--processes 2]
 
-The jobs seen in development of all families of `benchmarks/quality/transfer_bench.py`, simulated; those kept apart stay out of
-every choice. Cold starts, starts from the job's own model at 0.7 and 1.4 times the rate, and from another job's. One
-JSON object for each variant, `kept` first.
+The development jobs of all families of `benchmarks/quality/transfer_bench.py`, simulated. Held-out jobs are not used.
+Cold starts, starts from the job's own model at 0.7 and 1.4 times the rate, and from another job's model. One JSON
+object for each variant, `kept` first.
 """
 
 from __future__ import annotations

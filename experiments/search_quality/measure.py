@@ -1,7 +1,7 @@
-"""How good what a search ends with is, and how soon it ends: ours, its peers and the paper's, cold and from models; and
-ours with one choice undone at a time (`choices.py`).
+"""Regret and number of trials of searches: the default, its peers and the paper's, cold and from models; and the
+default with one choice undone at a time (`choices.py`).
 
-The searches, the jobs and what is counted of them are those of `benchmarks/quality/transfer_bench.py`, on jobs kept apart.
+Searches, jobs and measures come from `benchmarks/quality/transfer_bench.py`, with held-out jobs.
 """
 
 from __future__ import annotations

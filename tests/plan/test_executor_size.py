@@ -750,7 +750,7 @@ def test_rules_that_cannot_be(field: str) -> None:
     ("counted", "shown"),
     [((None, None), ""), ((0, None), ""), ((None, 3), ""), ((2, 1), "(9 collections)"), ((0, 0), "(0 collections)")],
 )
-def test_collections_that_nobody_counted_are_not_called_none(counted: tuple[int | None, int | None], shown: str) -> None:
+def test_unknown_collections_are_not_shown(counted: tuple[int | None, int | None], shown: str) -> None:
     found = judge_sizes(RULES, repeated(gc_share=0.3, young_collections=counted[0], full_collections=counted[1]))
     assert shown in found.reason.text
     assert ("collections)" in found.reason.text) == bool(shown)

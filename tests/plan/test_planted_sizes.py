@@ -1,4 +1,4 @@
-"""Windows of real executors with a wrong size each, as `benchmarks/quality/planted_sizes.py` measured them, judged again."""
+"""Judge the recorded windows of executors with a wrong size each (`benchmarks/quality/planted_sizes.py`)."""
 
 from __future__ import annotations
 

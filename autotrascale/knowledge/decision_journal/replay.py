@@ -27,7 +27,7 @@ class ReplayCheckpoint:
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """A step made again: the event, the state before it, the entry that was written, and the entry that the step gives now."""
+    """A repeated step: the event, the state before it, the written entry, and the entry of the repeated step."""
 
     number: int
     event: Event

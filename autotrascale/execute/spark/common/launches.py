@@ -1,7 +1,7 @@
 """Launches of an application: each start with its settings.
 
 A launch that replaces another is on trial for some time after its first batches. A launch that fails on trial, or does
-not come up, is followed by a launch with the former settings. The supervisor records the launches of an adopted program;
+not start, is followed by a launch with the former settings. The supervisor records the launches of an adopted program;
 `controller/launch_log.py` records those of an own job.
 """
 

@@ -64,7 +64,7 @@ class BlueGreenRescaler:
     rescaler: QueryRescaler
 
     def choose_mode(self, query: OwnQuery, k: Mapping[str, int]) -> RescaleChoice:
-        """Return how to rescale `query` to parallelism `k`: in place or blue-green, the reason, and the expected time."""
+        """Return how to rescale `query` to parallelism `k`: strategy, reason and expected time."""
         connection, settings = self.rescaler.connection, self.rescaler.settings
         if settings.rescale == "in-place":  # saves the request to the driver
             return choose_rescale_mode(settings.rescale, RescaleConditions(fenced=False))

@@ -93,7 +93,7 @@ class LiveOwnJob(OwnJob):
         return Observation(at, running, snapshot, measured_at, detail, self._expect_rescale_time(connection, query))
 
     def rescale(self, parallelism: Mapping[str, int]) -> RescaleResult:
-        """Rescale the job in place or blue-green, as its settings say. A job that cannot be rescaled goes on as before."""
+        """Rescale the job in place or blue-green, as configured. A job that cannot be rescaled continues."""
         query = self._query
         if query is None or not self._is_running():
             return RescaleResult(time.time(), False, None, detail=self._why_down)
