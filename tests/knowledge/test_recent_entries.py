@@ -32,7 +32,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScaledJob]:
     decisions.close()
 
 
-def test_entries_come_with_the_moment_at_which_they_were_written(one: ScaledJob) -> None:
+def test_entries_have_the_time_of_writing(one: ScaledJob) -> None:
     decisions, id = one.session.decisions, one.session.id
     whole = decisions.entries(id)
     found = recent_entries.read_entries(decisions, id, 10_000)
@@ -47,7 +47,7 @@ def test_entries_come_with_the_moment_at_which_they_were_written(one: ScaledJob)
 
 
 @pytest.mark.parametrize("after", [-1, 0, 5, EVENTS_PER_PART - 1, EVENTS_PER_PART, EVENTS_PER_PART + 7, LOOKS + 100])
-def test_what_was_measured_is_that_of_the_looks(one: ScaledJob, after: int) -> None:
+def test_measurements_equal_the_observations(one: ScaledJob, after: int) -> None:
     decisions, id = one.session.decisions, one.session.id
     looks = {
         number: event.observation.snapshot.throughput
@@ -58,7 +58,7 @@ def test_what_was_measured_is_that_of_the_looks(one: ScaledJob, after: int) -> N
     assert {n: each.throughput for n, each in found.items()} == {n: t for n, t in looks.items() if t is not None}
 
 
-def test_critical_paths_are_those_of_the_looks(tmp_path: Path) -> None:
+def test_critical_paths_equal_the_observations(tmp_path: Path) -> None:
     told = [
         None,
         CriticalShares(driver=0.25, straggler=0.5, operator="count"),
@@ -76,7 +76,7 @@ def test_critical_paths_are_those_of_the_looks(tmp_path: Path) -> None:
     decisions.close()
 
 
-def test_the_last_snapshot_is_that_of_the_last_look_that_measured(one: ScaledJob) -> None:
+def test_the_last_snapshot_is_found(one: ScaledJob) -> None:
     decisions, id = one.session.decisions, one.session.id
     events = [event for _, event, _ in read_events(decisions, id, -1)]
     shots = [
@@ -88,7 +88,7 @@ def test_the_last_snapshot_is_that_of_the_last_look_that_measured(one: ScaledJob
     assert recent_entries.read_last_snapshot(decisions, "no such session", 10) is None
 
 
-def test_advice_that_is_repeated_is_told_once_as_of_its_beginning(one: ScaledJob) -> None:
+def test_repeated_advice_counts_once_with_its_first_time(one: ScaledJob) -> None:
     decisions, id = one.session.decisions, one.session.id
     acted = [each for each in decisions.entries(id) if each["action"] != "stay"]
     changes = recent_entries.read_changes(decisions, id, 1000)
@@ -102,7 +102,7 @@ def test_advice_that_is_repeated_is_told_once_as_of_its_beginning(one: ScaledJob
     assert recent_entries.read_changes(decisions, id, 2) == changes[:2]
 
 
-def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
+def test_an_empty_journal_has_no_entries(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "none" / "decisions.db")
     assert decisions.marks() == []
     assert recent_entries.read_entries(decisions, "a", 5) == []

@@ -22,7 +22,7 @@ def action(number: int, what: SizeChangeStage = "asked", at: float = 1.1) -> Siz
     return SizeChange(number, what, at, "P1", "heap", BEFORE, AFTER, reason, load=0.1 + 0.2)
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_actions_are_read_as_they_were_written(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "decisions.db")
     written = [action(1), action(1, "seen", 2.0), action(1, "kept", 3.0), action(2, at=4.0)]
     assert action_log.append_actions(decisions, "orders", written[:2]) == 2
@@ -37,13 +37,13 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_file_that_is_not_there_has_no_actions_and_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_actions_and_is_not_created(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "decisions.db")
     assert action_log.read_actions(decisions, "orders") == ()
     assert not (tmp_path / "decisions.db").exists()
 
 
-def test_an_entry_that_makes_no_sense_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_entry_is_an_error_in_one_line(tmp_path: Path) -> None:
     decisions = DecisionJournal(tmp_path / "decisions.db")
     action_log.append_actions(decisions, "orders", [action(1)])
     with decisions.transaction() as connection:

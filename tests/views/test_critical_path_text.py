@@ -68,7 +68,7 @@ def participations(draw: st.DrawFn, at: int = 0) -> CriticalPathReport:
 
 
 @given(participations())
-def test_a_line_for_each_thing_and_the_first_says_what_latency_is_made_of(one: CriticalPathReport) -> None:
+def test_every_sentence_is_complete_and_the_first_names_the_parts_of_latency(one: CriticalPathReport) -> None:
     lines = explain_participation(one)
     assert all(line.endswith(".") and "\n" not in line and "nan" not in line for line in lines)
     if one.path_seconds > 0:
@@ -101,7 +101,7 @@ def test_plots_and_points_and_json_of_any_windows(windows: tuple[CriticalPathRep
     assert json.loads(json.dumps(whole, allow_nan=False))["seconds"] == 10 * len(windows)
 
 
-def test_words_for_every_kind() -> None:
+def test_every_kind_has_a_name() -> None:
     assert {WAITING, UNKNOWN} <= {kind.value for kind in Kind}
     assert all(describe_kind(kind.value) != kind.value for kind in Kind if "-" in kind.value)
 
@@ -139,7 +139,7 @@ def test_a_query_bound_by_its_commits() -> None:
     ]
 
 
-def test_a_notebook_shows_the_same() -> None:
+def test_a_notebook_shows_the_same_sentences() -> None:
     one = replace(known(), query="<script>words")
     html = as_html(one)
     assert "&lt;script&gt;words" in html
@@ -161,7 +161,7 @@ def test_a_query_that_only_waited_and_one_without_work_for_operators() -> None:
     assert plots.plot_kinds([]).missing
 
 
-def test_areas_stand_on_one_another_and_the_darkest_is_the_most() -> None:
+def test_areas_are_stacked_and_the_largest_value_is_the_darkest() -> None:
     one = known()
     windows = [replace(one, started_ms=n * 10_000) for n in range(3)]
     kinds = draw_plot(plots.plot_kinds(windows)).plain

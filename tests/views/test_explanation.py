@@ -19,7 +19,7 @@ JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.28))
 
 
 def engine() -> ScriptedEngine:
-    """The floor is (2, 4), where a record takes 308 ms."""
+    """Return an engine with the floor (2, 4), where the latency is 308 ms."""
     return ScriptedEngine(
         CHAIN, {"source": 100.0, "work": 40.0}, lambda k: 0.05 + 0.9 / k["source"] / k["work"] ** 0.4, p_max=8
     )
@@ -31,7 +31,7 @@ def outcome() -> Outcome:
 
 
 def run_at(point: dict[str, int], latency: float | None, verdict: Verdict = Verdict.STABLE) -> Outcome:
-    """The same outcome with one more trial."""
+    """Return the outcome with one more trial."""
     run = Evaluation(99, "search", point, verdict, latency, 150.0, 1.0, 0.5)
     return replace(outcome(), evaluations=(*outcome().evaluations, run))
 
@@ -57,14 +57,14 @@ def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
         assert answer.text.startswith(f"{floor}, because its work keeps {answer.load:.1f} instances busy")
 
 
-def test_an_operator_that_is_hardly_busy_is_told_as_such() -> None:
+def test_a_small_load_is_a_share_of_one_instance() -> None:
     sizing = outcome().sizing
     assert sizing is not None
     idle = replace(outcome(), sizing=replace(sizing, load=(0.004, 3.75)))
     assert "its work keeps one instance busy 0.4% of the time" in explain_operators(idle)[0].text
 
 
-def test_below_the_floor_the_load_says_why_not() -> None:
+def test_below_the_floor_the_load_is_the_reason() -> None:
     at_the_floor = tune(replace(JOB, target=Target(2.0)), engine())
     assert dict(at_the_floor.best.parallelism) == {"source": 2, "work": 4}
     texts = [w.text for w in explain_operators(at_the_floor)]
@@ -72,13 +72,13 @@ def test_below_the_floor_the_load_says_why_not() -> None:
     assert texts[1].endswith("with 3: the job would fall behind, because its instances would be busy 125% of the time")
 
 
-def test_an_operator_at_its_least_is_said_to_be() -> None:
+def test_an_operator_at_its_minimum() -> None:
     bounded = Topology({"source": Operator(minimum=2), "work": Operator(("source",))})
     ran = ScriptedEngine(bounded, {"source": 1000.0, "work": 40.0}, lambda _: 0.1, p_max=8)
     assert explain_operators(tune(replace(JOB, topology=bounded), ran))[0].text.endswith("2 is the minimum")
 
 
-def test_one_fewer_is_what_was_measured_where_it_was_run() -> None:
+def test_one_fewer_shows_the_measurement_if_there_is_one() -> None:
     name = above_its_floor()
     i, point = list(CHAIN).index(name), fewer(above_its_floor())
     said = explain_operators(run_at(point, 0.62))[i].text
@@ -89,7 +89,7 @@ def test_one_fewer_is_what_was_measured_where_it_was_run() -> None:
     assert explain_operators(run_at(point, None, Verdict.FAILED))[i].text.endswith("the trial failed")
 
 
-def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() -> None:
+def test_one_fewer_within_the_target_but_not_confirmed() -> None:
     readings = iter([0.48, 0.49, 0.499, 0.499])
     ran = ScriptedEngine(
         CHAIN, {"source": 100.0, "work": 40.0}, lambda k: next(readings) if k["work"] == 4 else 0.3, p_max=8
@@ -101,7 +101,7 @@ def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() 
     assert said.endswith("required 97%")
 
 
-def test_one_fewer_that_was_not_run_is_what_the_model_expects_with_its_probability() -> None:
+def test_one_fewer_without_a_trial_shows_the_prediction() -> None:
     ended = tune(replace(JOB, target=Target(0.16)), engine())
     best, ran = ended.best.parallelism, [dict(e.parallelism) for e in ended.evaluations]
     points = {name: {**best, name: k - 1} for name, k in best.items() if k > ended.floor[name]}
@@ -113,7 +113,7 @@ def test_one_fewer_that_was_not_run_is_what_the_model_expects_with_its_probabili
         assert f"(not run), target met with probability {format_probability(chance)}" in answer.text
 
 
-def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
+def test_a_miss_explains_one_more_instance_and_the_maximum() -> None:
     missed = tune(replace(JOB, target=Target(0.1), p_max=5), engine(), TuningSettings(total_trials=5))
     assert not missed.met_target
     for answer in explain_operators(missed):
@@ -123,13 +123,13 @@ def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
         assert "required" not in answer.text
 
 
-def test_the_papers_algorithms_know_no_probabilities() -> None:
+def test_the_papers_algorithms_have_no_probabilities() -> None:
     faithful = tune(JOB, engine(), TuningSettings(faithful=True))
     assert probability_met_at(faithful, (2, 4)) is None
     assert all(w.text for w in explain_operators(faithful))
 
 
-def test_a_parallelism_is_told_by_name() -> None:
+def test_parallelism_is_shown_by_name() -> None:
     assert format_parallelism({"source": 2, "count": 14}) == "source 2, count 14"
     assert format_parallelism({f"o{i}": i for i in range(1, 10)}, 3) == "o1 1, o2 2, o3 3 and 6 more"
 
@@ -137,7 +137,7 @@ def test_a_parallelism_is_told_by_name() -> None:
 @pytest.mark.parametrize(
     ("chance", "text"), [(0.0, "under 1%"), (0.009, "under 1%"), (0.934, "93%"), (0.991, "99%"), (0.996, "over 99%")]
 )
-def test_nobody_is_told_that_something_is_certain(chance: float, text: str) -> None:
+def test_no_probability_is_shown_as_certain(chance: float, text: str) -> None:
     assert format_probability(chance) == text
 
 
@@ -153,5 +153,5 @@ def test_nobody_is_told_that_something_is_certain(chance: float, text: str) -> N
         (12.3, "12.30 s"),
     ],
 )
-def test_seconds_as_people_read_them(value: float, text: str) -> None:
+def test_formats_of_seconds(value: float, text: str) -> None:
     assert format_seconds(value) == text

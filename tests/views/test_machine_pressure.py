@@ -38,11 +38,11 @@ def starved(*shortages: MachinePressure | None) -> Outcome:
         ),
     ],
 )
-def test_what_was_short(shortage: MachinePressure, says: str) -> None:
+def test_descriptions_of_a_shortage(shortage: MachinePressure, says: str) -> None:
     assert describe_shortage(shortage).replace(" and ", ", ") == says
 
 
-def test_the_verdict_warns_before_it_advises() -> None:
+def test_warnings_come_before_advice() -> None:
     text, count = summarize_outcome(starved(CORES, STOLEN)), len(outcome().evaluations)
     first = text.index(
         f"2 of {count} trials ran on an overloaded machine, where at worst tasks waited for a core 62% of"
@@ -52,7 +52,7 @@ def test_the_verdict_warns_before_it_advises() -> None:
     assert "use fewer slots or more cores" in text
 
 
-def test_one_of_one_and_none() -> None:
+def test_one_affected_trial_and_none() -> None:
     assert shortage_warning(outcome().evaluations) is None
     assert "overloaded" not in summarize_outcome(outcome())
     assert "overloaded" not in " ".join(each.text for each in explain_operators(outcome()))
@@ -62,7 +62,7 @@ def test_one_of_one_and_none() -> None:
     )
 
 
-def test_an_argument_from_a_starved_trial_says_so() -> None:
+def test_an_explanation_marks_trials_on_an_overloaded_machine() -> None:
     whole = outcome()
     best = tuple(whole.best.parallelism.values())
     fewer = {"source": best[0], "work": best[1] - 1}

@@ -1,4 +1,4 @@
-"""How things look in a notebook: of themselves, in HTML that is whole, says what is so, and runs nothing."""
+"""Objects as HTML in notebooks: well-formed, complete, and without scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEXTS = st.text(max_size=30) | st.sampled_from(
 
 
 class Whole(HTMLParser):
-    """Every element that is opened is closed in its turn, nothing can run, and nothing is fetched."""
+    """Parses HTML, and fails for unclosed elements, scripts and addresses."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def outcome(name: str = "work") -> Outcome:
     return tune(Job("scripted", chain, 8, {"source": 150.0}, Target(0.5)), engine, TuningSettings(total_trials=4))
 
 
-def test_a_tuning_run_says_why_and_shows_each_trial() -> None:
+def test_a_tuning_run_shows_reasons_and_trials() -> None:
     whole = Whole(notebook.as_html(outcome()))
     assert "scripted (simulated) at 150 records/s" in whole.said
     assert "the floor is " in whole.said
@@ -83,7 +83,7 @@ def test_a_tuning_run_says_why_and_shows_each_trial() -> None:
     assert "(simulated)" not in Whole(notebook.as_html(replace(outcome(), simulated=False))).said
 
 
-def test_a_study_from_its_first_look_to_its_end() -> None:
+def test_a_study_from_its_begin_to_its_end() -> None:
     study = Study((2, 3), 12, 0.1, seed=3)
     assert "no result yet" in Whole(notebook.as_html(study)).said
     study.tell((2, 3), failed=True)
@@ -105,7 +105,7 @@ def test_notebooks_find_the_html_of_every_class() -> None:
         assert getattr(value, "_repr_html_")() == notebook.as_html(value)  # noqa: B009 - set when Study was loaded
 
 
-def test_a_model_shows_what_it_learned_from() -> None:
+def test_a_model_shows_its_training_data() -> None:
     study = Study((2, 3), 12, 0.1)
     study.tell((2, 3), latency=0.2)
     model = study.model(1000.0)
@@ -117,7 +117,7 @@ def test_a_model_shows_what_it_learned_from() -> None:
 
 
 @given(policy=TEXTS, operator=TEXTS, text=TEXTS, k=st.integers(1, 10**6), changed=st.booleans(), hold=st.booleans())
-def test_whatever_a_decision_says_is_said_and_not_run(
+def test_text_of_a_decision_is_escaped(
     policy: str, operator: str, text: str, k: int, changed: bool, hold: bool
 ) -> None:
     decision = Decision(policy, {operator: k}, changed, (Reason("code", text),), hold)
@@ -132,7 +132,7 @@ def test_whatever_a_decision_says_is_said_and_not_run(
 @given(
     values=st.lists(st.none() | st.floats(1e-9, 1e9), max_size=60), limit=st.none() | st.floats(1e-9, 1e9), words=TEXTS
 )
-def test_a_chart_holds_every_point_within_its_edges(
+def test_a_chart_shows_every_point_within_its_edges(
     values: list[float | None], limit: float | None, words: str
 ) -> None:
     points = [html_fragments.ChartPoint(i, value, words) for i, value in enumerate(values, 1)]
@@ -147,17 +147,17 @@ def test_a_chart_holds_every_point_within_its_edges(
         assert all(0 <= each <= html_fragments.HEIGHT for each in heights)
 
 
-def test_a_long_table_is_cut_and_says_so() -> None:
+def test_a_long_table_is_cut_with_a_note() -> None:
     assert "… and 60 more" in Whole(html_fragments.render_table(("a",), [(i,) for i in range(100)])).said
 
 
-def test_what_has_no_look_says_so() -> None:
+def test_a_type_without_html_is_refused() -> None:
     with pytest.raises(TypeError, match="int has no HTML form"):
         notebook.as_html(3)
 
 
-def test_the_example_notebook_runs_and_holds_what_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cells as plain Python: the file has their outputs, and is small enough to be read as a page."""
+def test_the_example_notebook_runs_with_the_stored_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cells run as plain Python, with the kinds of output in the file."""
     import importlib.util
 
     root = Path(__file__).parents[2]

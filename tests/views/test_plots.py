@@ -84,7 +84,7 @@ def test_appended_observations_give_the_same_plot_as_all_at_once(
 
 
 @given(histories())
-def test_what_was_requested_stands_until_it_ran_or_failed(looks: list[PlottedObservation]) -> None:
+def test_a_request_stands_until_it_runs_or_fails(looks: list[PlottedObservation]) -> None:
     for before, now in zip([None, *looks], looks, strict=False):
         action = now.entry["action"]
         if action == "rescale":
@@ -110,7 +110,7 @@ criticals = st.none() | st.builds(CriticalShares, shares, shares, shares, shares
 
 
 @given(st.lists(criticals, max_size=8))
-def test_each_look_that_tells_of_critical_paths_is_a_stack(told: list[CriticalShares | None]) -> None:
+def test_each_observation_with_a_critical_path_is_a_stack(told: list[CriticalShares | None]) -> None:
     looks = [PlottedObservation(n, 1.7e9 + 60.0 * n, {}, critical=each) for n, each in enumerate(told, start=1)]
     plot, known = (
         critical_paths.plot_critical_shares(looks, simulated=False),
@@ -142,7 +142,7 @@ def evaluations(draw: st.DrawFn) -> tuple[Evaluation, ...]:
 
 
 @given(evaluations(), st.none() | vectors)
-def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluation, ...], floor: Any) -> None:
+def test_every_trial_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluation, ...], floor: Any) -> None:
     benefit = None if floor is None else Benefit(JOB.topology.vector(floor), 0.2)
     run = SearchedRun(JOB, ran, benefit)
     history, latencies, instances, choices = run_plots.plot_run(run)
@@ -169,7 +169,7 @@ def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluatio
         unique_by=lambda each: each[0],
     )
 )
-def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float | None]]) -> None:
+def test_slices_show_the_models_predictions(runs: list[tuple[tuple[int, int], float | None]]) -> None:
     study = Study((2, 4), 24, 0.2)
     for k, latency in runs:
         study.tell(k, latency=latency, failed=latency is None)
@@ -195,7 +195,7 @@ def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float 
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), evaluations(), min_size=1))
-def test_runs_side_by_side_leave_none_out(runs: dict[str, tuple[Evaluation, ...]]) -> None:
+def test_a_comparison_shows_every_run(runs: dict[str, tuple[Evaluation, ...]]) -> None:
     plot = run_comparison.plot_trials_of_runs(runs, [0.2] * len(runs))
     for name, ran in runs.items():
         held = [each for each in ran if each.latency_seconds is not None]
@@ -214,7 +214,7 @@ def snapshot(**changed: Any) -> Snapshot:
 
 @pytest.mark.parametrize("simulated", [False, True])
 def test_the_parts_of_a_batch_add_up_to_it(simulated: bool) -> None:
-    """Of a job whose batches follow each other, both ways to tell of them say the same."""
+    """For a job without pauses between batches, both calculations give the same."""
     plot = batch_time.plot_batch_time(
         snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.8), simulated=simulated
     )
@@ -226,8 +226,8 @@ def test_the_parts_of_a_batch_add_up_to_it(simulated: bool) -> None:
 
 
 @given(st.floats(0.1, 10.0), st.floats(0.01, 0.7))
-def test_a_batch_that_waits_for_its_trigger_is_as_long_as_it_was_measured(length: float, overhead: float) -> None:
-    """A window holds more than its batches then; a simulated job's overhead is of its longest batch."""
+def test_a_batch_that_waits_for_its_trigger_has_its_measured_length(length: float, overhead: float) -> None:
+    """A measured batch has its own length. The overhead of a simulated job is that of its longest batch."""
     seen = snapshot(execution="micro-batch", batch_seconds=length, overhead_share=overhead)
     (measured,), (simulated,) = (batch_time.plot_batch_time(seen, simulated=each).series for each in (False, True))
     assert sum(y or 0.0 for y in measured.y) == pytest.approx(1000 * length)
@@ -244,7 +244,7 @@ def test_instances_that_own_their_slots_are_busy_for_a_share() -> None:
     assert dict(zip(series.x, series.y, strict=True)) == pytest.approx({"source": 10.0, "count": 10.0})
 
 
-def test_a_time_that_is_not_known_is_said() -> None:
+def test_an_unknown_time_is_named() -> None:
     seen = snapshot()
     blind = {name: replace(each, useful_seconds=None) for name, each in seen.operators.items()}
     assert "is unknown" in batch_time.plot_batch_time(replace(seen, operators=blind), simulated=False).missing
@@ -254,7 +254,7 @@ def test_a_time_that_is_not_known_is_said() -> None:
     assert batch_time.plot_batch_time(None, simulated=False).missing
 
 
-def test_a_plot_with_values_missing_is_a_mistake() -> None:
+def test_a_series_with_missing_values_is_refused() -> None:
     with pytest.raises(ValueError, match="1 values for 2 places"):
         Series("a", (1, 2), (1,))
     with pytest.raises(ValueError, match="no values"):
@@ -295,7 +295,7 @@ def test_a_band_is_one_deviation_wide_and_times_are_milliseconds() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 100), st.floats(0, 100)), max_size=20))
-def test_the_correlation_with_each_service_is_drawn_at_each_lag(seen: list[tuple[float, float, float]]) -> None:
+def test_the_correlation_with_each_service_is_shown_at_each_lag(seen: list[tuple[float, float, float]]) -> None:
     known = ServiceLatencyHistory()
     for backlog, prices, stock in seen:
         known = known.add(backlog, {"prices": prices, "stock": stock})

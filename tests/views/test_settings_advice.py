@@ -23,7 +23,7 @@ WORD_COUNT = QueryWorkload(
 )
 
 
-def test_advice_as_people_read_it() -> None:
+def test_advice_as_lines() -> None:
     today = CurrentSettings(
         QuerySetup(1, 2, 200, trigger_seconds=10.0), "yarn", {"spark.executor.instances": "1"}, "kafka"
     )
@@ -41,7 +41,7 @@ def test_advice_as_people_read_it() -> None:
     assert all("\n" not in line for line in found)
 
 
-def test_advice_as_programs_read_it() -> None:
+def test_advice_as_data() -> None:
     today = CurrentSettings(
         QuerySetup(1, 2, 200, trigger_seconds=10.0), "yarn", {"spark.executor.instances": "1"}, "kafka"
     )
@@ -53,13 +53,13 @@ def test_advice_as_programs_read_it() -> None:
     assert plain["settings"][0]["name"] == "spark.executor.instances"
 
 
-def test_nothing_to_change_is_said() -> None:
+def test_advice_without_a_change() -> None:
     advice = advise(WORD_COUNT, CurrentSettings(QuerySetup(2, 2, 200), "yarn"), Target(30.0), 24)
     assert advice_lines(advice)[0] == "no change: today's settings hold 30.00 s (mean)"
     assert spark_submit_arguments(advice.settings) == ""
 
 
-def test_what_is_pasted_is_quoted_for_the_shell() -> None:
+def test_arguments_are_quoted_for_the_shell() -> None:
     settings = (
         AdvisedSetting("conf", "spark.master", "local[8]", "local[2]", "8 slots"),
         AdvisedSetting("conf", "spark.sql.shuffle.partitions", "8", "200", "one wave of 8"),
@@ -72,7 +72,7 @@ def test_what_is_pasted_is_quoted_for_the_shell() -> None:
     assert program_lines(settings) == ['.option("minPartitions", "8")', '.trigger(processingTime="1.5 seconds")']
 
 
-def test_where_the_time_of_a_batch_goes() -> None:
+def test_rows_of_stages() -> None:
     rows = stage_rows(
         [
             StageTime("read kafka", 6, 0.2, 0.5, 1.0, reads_source=True, records_in=1000.0, records_out=250.0),

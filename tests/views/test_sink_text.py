@@ -1,4 +1,4 @@
-"""Where output goes, in the first line of a run and in its last."""
+"""The destination of the output, in the first and the last line of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autotrascale.domain.trial import Sink
 from autotrascale.views.sink_text import describe_output, describe_sink
 
 
-def test_only_the_real_sink_is_called_reached() -> None:
+def test_only_the_real_sink_is_reached() -> None:
     for sink in get_args(Sink):
         assert ("nothing reaches" in describe_sink(sink)) == (sink != "real")
 
@@ -23,5 +23,5 @@ def test_only_the_real_sink_is_called_reached() -> None:
         ("real", None, "output: an unknown number of records, written to the job's own sink"),
     ],
 )
-def test_what_became_of_it(sink: Sink, records: int | None, says: str) -> None:
+def test_the_sentence_for_the_end_of_a_run(sink: Sink, records: int | None, says: str) -> None:
     assert describe_output(sink, records) == says

@@ -33,7 +33,7 @@ def plots(draw: st.DrawFn) -> Plot:
 
 
 @given(plots())
-def test_rows_are_as_many_and_as_wide_as_they_should_be(plot: Plot) -> None:
+def test_a_plot_has_the_requested_size(plot: Plot) -> None:
     lines = draw_plot(plot, WIDTH, HEIGHT).plain.split("\n")
     framed = [line for line in lines if "│" in line]
     if not framed:
@@ -47,7 +47,7 @@ def test_rows_are_as_many_and_as_wide_as_they_should_be(plot: Plot) -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=20))
-def test_higher_points_stand_no_lower(ys: list[float]) -> None:
+def test_higher_points_are_never_lower(ys: list[float]) -> None:
     plot = Plot(
         "p", "t", "s", Axis("x"), Axis("y"), (Series("a", tuple(map(float, range(len(ys)))), tuple(ys), "points"),)
     )
@@ -60,7 +60,7 @@ def test_higher_points_stand_no_lower(ys: list[float]) -> None:
     assert all(above >= below for above, below in pairwise(by_height)) or len(set(ys)) < len(ys)
 
 
-def test_what_is_not_to_be_had_says_why() -> None:
+def test_an_unavailable_plot_says_why() -> None:
     assert (
         draw_plot(Plot.unavailable("p", "A title", "Nothing was measured.")).plain == "A title\nNothing was measured."
     )

@@ -13,7 +13,7 @@ DONE = Evaluation(3, "search", K, Verdict.STABLE, 0.172, 350.0, 60.0, 0.9)
 PROGRESS = TuningProgress("search", 3, 20, K, DONE, {"source": 2, "count": 9}, 0.25, 1020.0)
 
 
-def test_one_line_says_all_of_it() -> None:
+def test_the_whole_line() -> None:
     head = "search   3/20  source 2, count 12: "
     assert (
         format_finished_trial(PROGRESS) == head + "172 ms  [best so far 250 ms, misses the target]  at most 17 min left"
@@ -30,7 +30,7 @@ def test_one_line_says_all_of_it() -> None:
         (True, True, "meets the target"),
     ],
 )
-def test_the_best_so_far_says_whether_it_meets(meets: bool, trusted: bool, text: str) -> None:
+def test_the_best_so_far_has_its_verdict(meets: bool, trusted: bool, text: str) -> None:
     assert f"[best so far 250 ms, {text}]" in format_finished_trial(
         replace(PROGRESS, best_meets=meets, best_trusted=trusted)
     )
@@ -39,17 +39,17 @@ def test_the_best_so_far_says_whether_it_meets(meets: bool, trusted: bool, text:
 @pytest.mark.parametrize(
     ("left", "text"), [(None, ""), (0.5, ""), (45.0, "  at most 45 s left"), (90.0, "  at most 2 min left")]
 )
-def test_the_time_left_is_a_bound_and_said_when_it_is_worth_it(left: float | None, text: str) -> None:
+def test_the_time_left_is_shown_from_a_second_on(left: float | None, text: str) -> None:
     assert format_running_trial(replace(PROGRESS, seconds_left=left)).endswith(f"running …{text}")
 
 
-def test_a_starved_machine_is_said_behind_what_was_measured_there() -> None:
+def test_an_overloaded_machine_is_noted_behind_the_measurement() -> None:
     starved = replace(DONE, shortage=MachinePressure(2, waiting=0.62, crowded=0.99))
     said = "172 ms  [overloaded machine: tasks waited for a core 62% of their time (2 cores)]  [best so far"
     assert said in format_finished_trial(replace(PROGRESS, done=starved))
 
 
-def test_a_trial_without_a_latency_says_what_became_of_it() -> None:
+def test_a_trial_without_a_latency_shows_its_verdict() -> None:
     failed = replace(DONE, verdict=Verdict.FAILED, latency_seconds=None, detail="out of memory")
     bare = replace(PROGRESS, best=None, best_latency=None, seconds_left=None)
     assert (

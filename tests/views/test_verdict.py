@@ -1,4 +1,4 @@
-"""The verdict of a run in words: what holds, what misses and by how much, what to try."""
+"""The verdict of a run: the chosen parallelism or the nearest miss, and advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.5))
 
 
 def engine(**changes: object) -> ScriptedEngine:
-    """The floor is (2, 4), where a record takes 308 ms."""
+    """Return an engine with the floor (2, 4), where the latency is 308 ms."""
     given = {"topology": CHAIN, "capacity": {"source": 100.0, "work": 40.0}, "p_max": 8}
     given["latency"] = lambda k: 0.05 + 0.9 / k["source"] / k["work"] ** 0.4
     return ScriptedEngine(**{**given, **changes})  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def outcome() -> Outcome:
     return tune(JOB, engine())
 
 
-def test_a_target_that_is_held() -> None:
+def test_a_target_that_is_met() -> None:
     text, k = summarize_outcome(outcome()), outcome().best.parallelism
     assert text.startswith("scripted (simulated) holds 500 ms at 150 records/s with ")
     assert (
@@ -55,7 +55,7 @@ def test_micro_batches_share_their_slots() -> None:
     assert f"16 tasks per batch instead of {sum(k.values())}" in summarize_outcome(batches)
 
 
-def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
+def test_a_cheaper_and_likely_configuration_is_named() -> None:
     readings = iter([0.48, 0.49, *[0.485] * 9])
     ran = engine(latency=lambda k: next(readings) if k["work"] == 4 else 0.3)
     text = summarize_outcome(tune(JOB, ran, TuningSettings(total_trials=4)))
@@ -63,7 +63,7 @@ def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
     assert text.endswith("required 97%.")
 
 
-def test_more_than_the_over_allocation_allows_is_said() -> None:
+def test_more_than_the_allowed_over_allocation_is_mentioned() -> None:
     ended = tune(replace(JOB, target=Target(0.25)), engine(), TuningSettings(over_allocation=0.02, total_trials=30))
     assert ended.stop_reason == "rule-unsatisfiable"
     text = summarize_outcome(ended)
@@ -101,7 +101,7 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
         (150.0, 0.2, 3, "over the target, with source"),
     ],
 )
-def test_a_miss_names_the_nearest_and_what_to_try(rate: float, target: float, trials: int, says: str) -> None:
+def test_a_miss_names_the_nearest_trial_and_gives_advice(rate: float, target: float, trials: int, says: str) -> None:
     ended = tune(
         Job("scripted", CHAIN, 8, {"source": rate}, Target(target)), engine(), TuningSettings(total_trials=trials)
     )
@@ -117,7 +117,7 @@ def test_the_nearest_miss_is_the_lowest_latency_and_not_the_best_score() -> None
     assert ended.best.latency_seconds == min(e.latency_seconds for e in ended.evaluations if e.latency_seconds)
 
 
-def test_within_the_target_and_not_trusted_is_no_success_and_no_miss_of_so_much() -> None:
+def test_within_the_target_but_not_confirmed_is_neither_success_nor_miss() -> None:
     ended = tune(JOB, engine(latency=lambda _: 0.499), TuningSettings(total_trials=5))
     text = summarize_outcome(ended)
     assert text.startswith("scripted (simulated) is not shown to hold 500 ms at 150 records/s. With source ")
@@ -126,7 +126,7 @@ def test_within_the_target_and_not_trusted_is_no_success_and_no_miss_of_so_much(
     assert text.endswith("More trials would settle it (--total-trials).")
 
 
-def test_what_a_batch_costs_beside_its_records_is_the_reason_where_it_is() -> None:
+def test_the_fixed_time_of_a_batch_is_named_as_the_reason() -> None:
     sizing = outcome().sizing
     assert sizing is not None
     batches = replace(
@@ -154,12 +154,12 @@ def test_no_metrics() -> None:
     ("latency", "text"),
     [(0.20001, "0.1% over the target"), (0.248, "24.0% over the target"), (0.5, "2.5 times the target")],
 )
-def test_how_far_beyond(latency: float, text: str) -> None:
+def test_formats_of_an_excess(latency: float, text: str) -> None:
     assert format_excess(latency, 0.2) == text
 
 
-def test_a_job_that_is_long_for_something_else_is_told_so_and_not_asked_for_instances() -> None:
-    """Where the target is missed; where it is held nobody needs to know."""
+def test_a_critical_path_outside_parallelism_is_named_instead_of_p_max() -> None:
+    """The critical path is named only if the target is missed."""
     text = "60% of a batch's critical path does not shrink with more instances; 55% is commits of state and logs."
     missed = tune(JOB, engine(latency=lambda _: 0.9), TuningSettings(total_trials=4))
     for one, bound, expected in (

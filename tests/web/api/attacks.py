@@ -1,4 +1,4 @@
-"""Requests that nobody in his right mind sends, made up from a seed: every route, its bodies spoilt in every way."""
+"""Hostile requests from a random seed, for every route and with many kinds of damage."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class Attack:
 
 @dataclass(frozen=True)
 class Answer:
-    """`status` 0: the server let go without one."""
+    """`status` 0: the server closed the connection without an answer."""
 
     status: int
     text: str
 
 
 def send(base: str, attack: Attack, seconds: float) -> Answer:
-    """As it stands, over a connection of its own: a proper client would refuse to send some of it."""
+    """Send raw bytes over a connection of its own, because a proper client refuses to send some requests."""
     where = urlsplit(base)
     headers = {"Host": where.netloc, "Content-Length": str(len(attack.body)), "Connection": "close", **attack.headers}
     lines = [
@@ -91,7 +91,7 @@ def send(base: str, attack: Attack, seconds: float) -> Answer:
 
 
 def requests(seed: int, count: int, job: str) -> Iterator[Attack]:
-    """`job` is one of the server's own: some requests are nearly right."""
+    """Yield requests. Some are nearly valid, with the existing job `job`."""
     rng = random.Random(seed)
     makers = [_spoilt, _spoilt, _spoilt, _shapes, _shapes, _paths, _queries, _headers]
     for _ in range(count):
@@ -116,7 +116,7 @@ def _bodies(job: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _spoilt(rng: random.Random, job: str) -> Attack:
-    """A right body with one to three things changed."""
+    """Return a valid body with one to three changes."""
     path, body = rng.choice(_bodies(job))
     changed = json.loads(json.dumps(body))
     for _ in range(rng.randint(1, 3)):
@@ -137,7 +137,7 @@ def _spoilt(rng: random.Random, job: str) -> Attack:
 
 
 def _shapes(rng: random.Random, job: str) -> Attack:
-    """Huge, deep, cut off, or no JSON at all."""
+    """Return a body that is huge, deep, cut off, or not JSON."""
     path, body = rng.choice(_bodies(job))
     whole = json.dumps(body).encode()
     content = [
@@ -250,7 +250,7 @@ def _headers(rng: random.Random, job: str) -> Attack:
 
 
 def _places(value: Any, path: list[Any] | None = None) -> Iterator[list[Any]]:
-    """Of everything within it."""
+    """Return all values within a value."""
     path = path or []
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = False

@@ -1,4 +1,4 @@
-"""Clients of the HTTP service, and the service itself in a thread of the test's."""
+"""Clients of the HTTP service, and the service itself in a thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 60.0
 
 @contextmanager
 def serving(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> Iterator[str]:  # noqa: B008 - frozen
-    """On loopback, until left."""
+    """Serve the application on loopback until the block ends, and yield its address."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         server = uvicorn.Server(configure_server(app, limits))

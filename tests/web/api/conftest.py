@@ -28,7 +28,7 @@ def store(empty_database: Path) -> Iterator[MlflowStore]:
 
 @pytest.fixture(scope="module")
 def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two jobs, and a file that is none."""
+    """Return a folder with two job files and a broken file."""
     folder = tmp_path_factory.mktemp("configs")
     mlflow_stores.job_file(folder, "small")
     mlflow_stores.job_file(folder, "other")
@@ -39,7 +39,7 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def state(store: MlflowStore, configs: Path) -> ServerState:
-    """Its queue takes runs in and starts none."""
+    """Return the state of a server whose queue accepts runs and starts none."""
     return ServerState.of(store, JobCatalog(configs), "test", parallel_runs=0, limit=50)
 
 

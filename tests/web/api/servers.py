@@ -1,4 +1,4 @@
-"""A real `autotrascale serve`, on loopback, in a process that can be killed."""
+"""A real `autotrascale serve` on loopback, in a process that tests can kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 90.0
 
 
 class Server:
-    """Started again and again on the same store, as a supervisor would."""
+    """A server that can be started again on the same store."""
 
     def __init__(self, folder: Path, configs: Path, *options: str) -> None:
         self.store, self.log = f"sqlite:///{folder / 'mlflow.db'}", folder / "log"
@@ -61,7 +61,7 @@ class Server:
         return self.process.pid
 
     def workers(self) -> list[psutil.Process]:
-        """Every process that works on this store, whoever started it."""
+        """Return every process that works on this store, also of earlier servers."""
         found = []
         for each in psutil.process_iter(["cmdline"]):
             words = each.info["cmdline"] or []

@@ -1,4 +1,4 @@
-"""A server under attack goes on answering: silent, slow and half-sent requests, crowds of connections, hostile bodies.
+"""A server keeps answering under attack: silent, slow and half-sent requests, many connections, hostile bodies.
 
 A small, seeded part of `benchmarks/faults/attack_bench.py`, against the application in this process.
 """
@@ -41,7 +41,7 @@ def connection(base: str) -> socket.socket:
 
 
 def received(client: socket.socket) -> bytes:
-    """Until the server lets go."""
+    """Return all bytes until the server closes the connection."""
     got = b""
     with suppress(ConnectionResetError):
         while more := client.recv(65536):
@@ -50,7 +50,7 @@ def received(client: socket.socket) -> bytes:
 
 
 def answered(client: socket.socket) -> bytes:
-    """One answer, on a connection that goes on."""
+    """Return one answer and leave the connection open."""
     got = b""
     while not got.endswith(b"}"):
         got += client.recv(65536)
@@ -62,7 +62,7 @@ def answered(client: socket.socket) -> bytes:
     [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n", HEAD, HEAD + b"\r\n", HEAD + b'\r\n{"snapshot"'],
     ids=["nothing", "a letter", "half a head", "half a head of a body", "no body", "half a body"],
 )
-def test_what_is_half_sent_is_let_go(base: str, sent: bytes) -> None:
+def test_a_half_sent_request_is_disconnected(base: str, sent: bytes) -> None:
     with connection(base) as client:
         client.sendall(sent)
         began = time.monotonic()
@@ -71,7 +71,7 @@ def test_what_is_half_sent_is_let_go(base: str, sent: bytes) -> None:
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_byte_at_a_time_is_no_way_around_it(base: str) -> None:
+def test_single_bytes_do_not_extend_the_deadline(base: str) -> None:
     with connection(base) as client:
         with pytest.raises(OSError):  # noqa: PT012 - whichever of them finds the connection closed
             for byte in HEAD * 3:
@@ -81,7 +81,7 @@ def test_a_byte_at_a_time_is_no_way_around_it(base: str) -> None:
         assert client.fileno() >= 0
 
 
-def test_who_asks_twice_on_one_connection_has_time_in_between(base: str) -> None:
+def test_two_requests_on_one_connection_may_have_a_pause_between_them(base: str) -> None:
     with connection(base) as client:
         for _ in range(2):
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -91,7 +91,7 @@ def test_who_asks_twice_on_one_connection_has_time_in_between(base: str) -> None
         assert received(client).startswith(b"HTTP/1.1 408 ")
 
 
-def test_idle_connections_make_room_for_who_asks(base: str) -> None:
+def test_idle_connections_are_dropped_for_new_requests(base: str) -> None:
     with ExitStack() as stack:
         for _ in range(5 * LIMITS.max_connections):
             stack.enter_context(connection(base))
@@ -100,8 +100,8 @@ def test_idle_connections_make_room_for_who_asks(base: str) -> None:
                     assert client.get("/healthz").status_code == 200
 
 
-def test_an_answer_that_nobody_reads_is_given_up(base: str) -> None:
-    """Asked for again and again without reading, until neither side has room for more."""
+def test_an_unread_answer_is_given_up(base: str) -> None:
+    """Requests are sent without reading answers, until the buffers of both sides are full."""
     ask = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connection(base) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -113,7 +113,7 @@ def test_an_answer_that_nobody_reads_is_given_up(base: str) -> None:
             raise AssertionError("it is answered for ever")
 
 
-def test_no_made_up_request_finds_a_mistake_of_the_server(base: str) -> None:
+def test_random_requests_cause_no_server_error(base: str) -> None:
     for attack in attacks.requests(seed=11, count=200, job="small"):
         answer = attacks.send(base, attack, PATIENCE)
         assert 100 <= answer.status < 500, (attack, answer)

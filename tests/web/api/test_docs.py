@@ -1,4 +1,4 @@
-"""Options and limits in docs/how-to/http-api.md are those of the program, and its examples are accepted."""
+"""docs/how-to/http-api.md has the options and limits of the program, and examples that the server accepts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_options_and_limits_are_those_of_the_program() -> None:
     assert f"{schemas.MAX_LISTED} entries" in DOC
 
 
-def test_the_example_is_taken(client: TestClient) -> None:
+def test_the_documented_example_is_accepted(client: TestClient) -> None:
     (asked,) = re.findall(r"-d '(\{\"job\".*?\})'", DOC)
     schemas.RunRequest.model_validate(json.loads(asked))
     assert JobCatalog(ROOT / "configs").find(json.loads(asked)["job"]) is not None

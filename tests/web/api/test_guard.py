@@ -1,4 +1,4 @@
-"""Who may ask: the token, the Host header, other pages' requests; and what `serve` refuses to start with."""
+"""Tokens, the Host header, requests of other sites, and options that `serve` refuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def secured(store: MlflowStore, configs: Path) -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("path", EVERYWHERE)
-def test_a_token_is_demanded_everywhere(secured: TestClient, path: str) -> None:
+def test_every_route_needs_a_token(secured: TestClient, path: str) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     assert secured.get(path, headers=bearer).status_code in (200, 404)
     for given in (
@@ -52,7 +52,7 @@ def test_a_token_is_demanded_everywhere(secured: TestClient, path: str) -> None:
         assert TOKEN[:-1] not in response.text
 
 
-def test_health_needs_none_and_the_document_says_so(secured: TestClient) -> None:
+def test_health_needs_no_token_and_openapi_says_so(secured: TestClient) -> None:
     assert secured.get("/healthz").status_code == 200
     assert secured.get("/healthz/").status_code == 401
     document = secured.get("/openapi.json", headers={"Authorization": f"bearer {TOKEN}"}).json()
@@ -94,7 +94,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     return err
 
 
-def test_what_serve_refuses(
+def test_serve_refuses_bad_options(
     capsys: pytest.CaptureFixture[str],
     store: MlflowStore,
     configs: Path,
@@ -117,7 +117,7 @@ def test_what_serve_refuses(
         assert f":{port}" in refused(capsys, *good, "--port", port)
 
 
-def test_the_token_comes_from_a_file_or_the_environment_and_goes_nowhere(
+def test_the_token_is_read_from_a_file_or_the_environment_and_not_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert environment_variables.TOKEN == VARIABLE
@@ -153,7 +153,7 @@ def test_tokens_are_changed_while_the_server_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoilt", ["", "short", f"a b {TOKEN}", f"al/ice {TOKEN}", "\0", f"{TOKEN}\nshort"])
-def test_a_token_file_that_is_spoilt_locks_nobody_out_and_shows_nothing(
+def test_a_damaged_token_file_keeps_earlier_tokens_and_leaks_nothing(
     tmp_path: Path, spoilt: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens"
@@ -174,7 +174,7 @@ def test_a_token_file_that_is_spoilt_locks_nobody_out_and_shows_nothing(
     assert owner(tokens, TOKEN) == UNNAMED
 
 
-def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else object())
     with pytest.raises(InputError, match=r"uvicorn; pip install 'autotrascale\[service\]'"):
         server.check_installed()

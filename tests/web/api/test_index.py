@@ -1,4 +1,4 @@
-"""The index says what the store says, whoever changes it: this server, another process, somebody by hand."""
+"""The index follows changes of the store by this server, by other processes and by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listed(index: RunIndex) -> list[run_history.RunSummary | None]:
     return [index.get(run_id) for run_id in index.page(None, None, None, 100)[0]]
 
 
-def test_every_look_finds_what_others_did(own: MlflowStore) -> None:
+def test_each_refresh_finds_changes_of_other_processes(own: MlflowStore) -> None:
     index = RunIndex(own)
     index.refresh_all()
     assert listed(index) == []
@@ -60,7 +60,7 @@ def test_every_look_finds_what_others_did(own: MlflowStore) -> None:
     assert index.get(first) is None
 
 
-def test_what_ended_long_before_it_was_looked_at(own: MlflowStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ended_before_the_refresh_is_found(own: MlflowStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SLACK_MILLISECONDS", -1_000_000_000)
     index = RunIndex(own)
     with RunJournal.start(own, mlflow_stores.opening(mlflow_stores.job("a"))) as journal:
@@ -72,7 +72,7 @@ def test_what_ended_long_before_it_was_looked_at(own: MlflowStore, monkeypatch: 
     assert [each.run_id for each in run_history.list_runs(own)] == [journal.run_id]
 
 
-def test_it_goes_on_while_the_store_is_away(own: MlflowStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_recovers_from_a_store_failure(own: MlflowStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
         raise RunStoreError("the store is away")
 
@@ -89,7 +89,7 @@ def test_it_goes_on_while_the_store_is_away(own: MlflowStore, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("cursor", ["", "a", "%%%", "é", "MTI", "/" * 200])
-def test_a_cursor_that_is_none(own: MlflowStore, cursor: str) -> None:
+def test_an_unknown_cursor_is_refused(own: MlflowStore, cursor: str) -> None:
     index = RunIndex(own)
     with pytest.raises(InputError, match="cursor"):
         index.page(None, None, cursor, 5)

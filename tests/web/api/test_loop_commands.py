@@ -1,4 +1,4 @@
-"""Control loops over HTTP: how they stand, and orders to them, each taken in by a loop that runs."""
+"""Control loops over HTTP: their state, commands to running loops, and their gauges."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decisions(store: MlflowStore) -> Iterator[DecisionJournal]:
 
 @pytest.fixture
 def kept(decisions: DecisionJournal, request: pytest.FixtureRequest) -> Iterator[tuple[str, JournalSession, Loop]]:
-    """A job of the test's own, whose loop has looked a few times."""
+    """Return job, session and loop of a job that only this test uses."""
     job = request.node.name.replace("[", "-").replace("]", "")
     session = decisions.open_session(opening(job))
     loop = Loop(live(), RULES, initial=START, state=session.state, around=LoopCollaborators(journal=session))
@@ -59,7 +59,7 @@ def problem(response: Response, status: int) -> str:
     return str(response.json()["detail"])
 
 
-def test_a_loop_is_paused_pinned_and_resumed_and_the_later_order_wins(
+def test_a_loop_is_paused_pinned_and_resumed_and_the_later_command_wins(
     client: TestClient, kept: tuple[str, JournalSession, Loop]
 ) -> None:
     job, _, loop = kept
@@ -90,14 +90,16 @@ def test_a_loop_is_paused_pinned_and_resumed_and_the_later_order_wins(
         ({"work": 3}, "body.work"),
     ],
 )
-def test_a_pin_that_cannot_be_is_refused(
+def test_an_impossible_pin_is_refused(
     client: TestClient, kept: tuple[str, JournalSession, Loop], body: dict[str, Any], says: str
 ) -> None:
     assert says in problem(client.post(f"/v1/loops/{kept[0]}/pin", json=body), 422)
     assert client.get(f"/v1/loops/{kept[0]}").json()["waiting"] == []
 
 
-def test_what_is_not_there_or_does_not_run_says_so(client: TestClient, kept: tuple[str, JournalSession, Loop]) -> None:
+def test_commands_to_unknown_and_ended_loops_are_refused(
+    client: TestClient, kept: tuple[str, JournalSession, Loop]
+) -> None:
     job, session, _ = kept
     assert f"did you mean {job}" in problem(client.post(f"/v1/loops/{job}x/pause"), 404)
     assert "has no control loop" in problem(client.get("/v1/loops/nobody-at-all"), 404)
@@ -106,18 +108,14 @@ def test_what_is_not_there_or_does_not_run_says_so(client: TestClient, kept: tup
     assert "running" in problem(client.post(f"/v1/loops/{job}/pause"), 409)
 
 
-def test_a_loop_that_only_advises_is_asked_to_apply_and_nothing_else(
-    client: TestClient, decisions: DecisionJournal
-) -> None:
+def test_a_loop_that_only_advises_accepts_only_apply(client: TestClient, decisions: DecisionJournal) -> None:
     session = decisions.open_session(opening("advised", advise=True))
     assert "only advises" in problem(client.post("/v1/loops/advised/pause"), 409)
     assert client.post("/v1/loops/advised/apply").json()["what"] == "apply"
     session.end(FINISHED)
 
 
-def test_loops_are_listed_and_those_that_ended_when_they_are_asked_for(
-    client: TestClient, kept: tuple[str, JournalSession, Loop]
-) -> None:
+def test_ended_loops_are_listed_on_request(client: TestClient, kept: tuple[str, JournalSession, Loop]) -> None:
     job, session, _ = kept
     listed = [each["job"] for each in client.get("/v1/loops").json()["loops"]]
     assert job in listed
@@ -141,7 +139,7 @@ def told(client: TestClient, state: ServerState, kept: tuple[str, JournalSession
     return client.get("/metrics").text
 
 
-def test_a_loop_has_its_figures(told: str, kept: tuple[str, JournalSession, Loop], client: TestClient) -> None:
+def test_a_loop_has_gauges(told: str, kept: tuple[str, JournalSession, Loop], client: TestClient) -> None:
     job = kept[0]
     for line in (
         f'autotrascale_loop_up{{job="{job}"}} 1.0',
@@ -158,8 +156,8 @@ METRIC = re.compile(r"\bautotrascale_[a-z0-9_]+")
 
 
 @pytest.mark.parametrize("name", ["dashboard.json", "alerts.yaml"])
-def test_what_grafana_and_the_rules_ask_for_is_told(told: str, name: str) -> None:
-    """Each metric, and each label that is asked for or shown of it."""
+def test_metrics_and_labels_in_dashboard_and_alerts_exist(told: str, name: str) -> None:
+    """Check each metric and each label that the files query or show."""
     text = (ROOT / "docs" / "grafana" / name).read_text(encoding="utf-8")
     there = {line.split()[2] for line in told.splitlines() if line.startswith("# TYPE")}
     asked = {found for expr in expressions(name, text) for found in METRIC.findall(expr)}
@@ -182,7 +180,7 @@ def expressions(name: str, text: str) -> list[str]:
     return variables + [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def test_every_figure_of_a_loop_is_in_the_documentation(told: str) -> None:
+def test_every_gauge_of_a_loop_is_documented(told: str) -> None:
     text = (ROOT / "docs" / "how-to" / "monitor.md").read_text(encoding="utf-8")
     names = {line.split()[2] for line in told.splitlines() if line.startswith("# TYPE autotrascale_loop")}
     assert names

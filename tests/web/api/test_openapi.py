@@ -1,4 +1,4 @@
-"""The OpenAPI document holds for what the server does: requests made up from it find no mistake of its own."""
+"""Generated requests and the server's answers agree with the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def opened(store: MlflowStore, configs: Path) -> Iterator[Opened]:
-    """Room enough for every submission; a run whose id is put where the document asks for one; a loop of its job; an
-    application whose executors were sized."""
+    """Yield address, document and the id of a run. The store also has a loop, and size changes of an application."""
     path = configs / "other.yaml"
     file = read_job_file(path)
     silent = tuning_run.RunListener(lambda *_: None, lambda _: None, lambda _: None)
@@ -95,7 +94,7 @@ def test_every_operation_is_tried(opened: Opened) -> None:
     ("method", "path", "known"),
     [(*each, False) for each in OPERATIONS] + [(*each, True) for each in OPERATIONS if "{" in each[1]],
 )
-def test_no_request_finds_a_mistake_of_the_server(opened: Opened, method: str, path: str, known: bool) -> None:
+def test_no_generated_request_causes_a_server_error(opened: Opened, method: str, path: str, known: bool) -> None:
     base, document, run_id = opened
     operation = schemathesis.openapi.from_dict(document)[path][method]
     cases = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)

@@ -1,4 +1,4 @@
-"""The queue: whose turn it is, and what becomes of runs when processes, servers and stores come and go."""
+"""The queue: turns of jobs, and runs when processes, servers and stores fail."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_jobs_take_turns_and_each_is_served_in_its_own_order() -> None:
     assert served_in_order(mixed) == ["a0", "b0", "a1", "b1", "a2", "a3"]
 
 
-def test_nobody_waits_for_more_than_one_turn_of_each_other_job() -> None:
+def test_a_run_waits_for_at_most_one_turn_of_each_other_job() -> None:
     waiting = [QueuedRun(f"{job}{i}", job, i) for job in "abcde" for i in range(5)]
     order = served_in_order(waiting)
     assert [name[0] for name in order] == list("abcde") * 5
@@ -68,7 +68,7 @@ def test_a_job_that_is_busy_is_passed_over() -> None:
 
 @dataclass
 class Seeming:
-    """A child that ends when the test says so."""
+    """A worker process that ends when the test says so."""
 
     run_id: str
     job: str
@@ -85,7 +85,7 @@ class Seeming:
         self.code = 143 if self.code is None else self.code
 
     def kill(self) -> None:
-        """It is gone."""
+        """Do nothing: the process has ended."""
 
 
 class Gone:
@@ -154,14 +154,14 @@ def served(own: MlflowStore, configs: Path, started: list[Seeming]) -> Iterator[
 
 
 def end(served: Served, child: Seeming, status: str, ended: str = "", code: int = 0) -> None:
-    """As a worker leaves its run."""
+    """Change a run as its worker would."""
     served.store.client.set_tag(child.run_id, tags.OWNER, "{}")
     served.store.client.set_tag(child.run_id, tags.ENDED, ended)
     served.store.client.set_terminated(child.run_id, status)
     child.code = code
 
 
-def test_one_at_a_time_and_the_next_when_it_is_over(served: Served, started: list[Seeming]) -> None:
+def test_runs_start_one_at_a_time(served: Served, started: list[Seeming]) -> None:
     first, second = served.submit(), served.submit()
     until(lambda: len(started) == 1)
     assert (started[0].run_id, served.queue.waiting) == (first, 1)
@@ -175,7 +175,7 @@ def test_one_at_a_time_and_the_next_when_it_is_over(served: Served, started: lis
     assert served.state(second) == ("failed", "it broke")
 
 
-def test_several_in_all_but_one_for_a_job(own: MlflowStore, configs: Path, started: list[Seeming]) -> None:
+def test_several_runs_in_total_but_one_per_job(own: MlflowStore, configs: Path, started: list[Seeming]) -> None:
     served = Served(own, configs, parallel_runs=2)
     try:
         for job in ("small", "small", "other"):
@@ -187,7 +187,7 @@ def test_several_in_all_but_one_for_a_job(own: MlflowStore, configs: Path, start
         served.queue.close()
 
 
-def test_a_process_that_dies_is_started_again_but_not_for_ever(served: Served, started: list[Seeming]) -> None:
+def test_a_dead_process_is_restarted_a_limited_number_of_times(served: Served, started: list[Seeming]) -> None:
     run_id = served.submit()
     for death in range(supervisor.MAX_CRASHES):
         until(lambda n=death: len(started) == n + 1)  # type: ignore[misc]
@@ -198,7 +198,7 @@ def test_a_process_that_dies_is_started_again_but_not_for_ever(served: Served, s
     assert len(started) == supervisor.MAX_CRASHES
 
 
-def test_a_job_that_was_busy_after_all_waits_without_counting(served: Served, started: list[Seeming]) -> None:
+def test_a_busy_job_waits_without_counting_as_a_failure(served: Served, started: list[Seeming]) -> None:
     served.submit()
     for turn in range(supervisor.MAX_CRASHES + 2):
         until(lambda n=turn: len(started) == n + 1)  # type: ignore[misc]
@@ -220,7 +220,7 @@ def test_a_job_tuned_from_a_command_line_is_left_alone(own: MlflowStore, configs
     served.queue.close()
 
 
-def test_cancelling_what_waits_and_what_has_not_begun(served: Served, started: list[Seeming]) -> None:
+def test_cancel_waiting_and_starting_runs(served: Served, started: list[Seeming]) -> None:
     first, second = served.submit(), served.submit()
     until(lambda: started)
     served.queue.cancel(second)
@@ -244,7 +244,7 @@ def test_cancelled_from_a_command_line_while_it_waits(served: Served, started: l
     assert [child.run_id for child in started] == [first]
 
 
-def test_keys_and_room(served: Served) -> None:
+def test_idempotency_keys_and_the_queue_limit(served: Served) -> None:
     first = served.submit(key="k")
     assert served.submit(key="k") == first
     with pytest.raises(IdempotencyKeyReusedError):
@@ -257,7 +257,7 @@ def test_keys_and_room(served: Served) -> None:
     assert served.submit(key="k") == first
 
 
-def test_resuming_what_may_be_resumed(served: Served, started: list[Seeming]) -> None:
+def test_resume_only_resumable_runs(served: Served, started: list[Seeming]) -> None:
     run_id = served.submit(total_trials=3, seed=7)
     with pytest.raises(InputError, match=r"waits for its turn already|in the queue already"):
         served.queue.resume(run_id, QueueRequest("x", "simulator"))
@@ -283,7 +283,7 @@ def test_resuming_what_may_be_resumed(served: Served, started: list[Seeming]) ->
 
 
 def killed_while(store: MlflowStore, configs: Path, what: str) -> str:
-    """What a server leaves that was killed in that moment."""
+    """Leave the store as a server does that was killed at this moment."""
     path = configs / "small.yaml"
     run = run_requests.create_run(
         store, "test", QueueRequest(str(path), "simulator"), read_job_file(path), content(path)
@@ -313,7 +313,7 @@ def killed_while(store: MlflowStore, configs: Path, what: str) -> str:
 
 
 @pytest.mark.parametrize("moment", ["submitting", "waiting", "running", "interrupted", "buried"])
-def test_what_was_asked_for_runs_at_the_next_start(
+def test_queued_runs_start_with_the_next_server(
     own: MlflowStore, configs: Path, started: list[Seeming], moment: str
 ) -> None:
     run_id = killed_while(own, configs, moment)
@@ -328,7 +328,7 @@ def test_what_was_asked_for_runs_at_the_next_start(
     ("moment", "state"),
     [("cancelling", "interrupted"), ("cancelled", "interrupted"), ("finished", "finished"), ("failed", "failed")],
 )
-def test_what_is_over_stays_so(
+def test_ended_runs_stay_ended(
     own: MlflowStore, configs: Path, started: list[Seeming], moment: str, state: str
 ) -> None:
     run_id = killed_while(own, configs, moment)
@@ -340,7 +340,7 @@ def test_what_is_over_stays_so(
     assert not started
 
 
-def test_another_servers_runs_are_its_own(own: MlflowStore, configs: Path, started: list[Seeming]) -> None:
+def test_runs_of_another_server_are_left_alone(own: MlflowStore, configs: Path, started: list[Seeming]) -> None:
     run_id = killed_while(own, configs, "running")
     queue = RunQueue(own, "another")
     queue.open()
@@ -364,7 +364,7 @@ def test_a_server_that_ends_leaves_its_runs_to_the_next(
     served.queue.close()
 
 
-def test_a_store_that_is_away_for_a_while(
+def test_the_queue_survives_a_store_failure(
     served: Served, started: list[Seeming], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -381,7 +381,7 @@ def test_a_store_that_is_away_for_a_while(
     assert started[0].run_id == run_id
 
 
-def test_two_servers_of_one_name_are_one_too_many(own: MlflowStore) -> None:
+def test_a_second_server_with_the_same_name_is_refused(own: MlflowStore) -> None:
     with server_lock.hold_server_name(own, "test"):
         with pytest.raises(InputError, match="under the name test"), server_lock.hold_server_name(own, "test"):
             pass
@@ -400,7 +400,7 @@ def asked(store: MlflowStore, configs: Path, **given: Any) -> str:
     return str(run_requests.create_run(store, "test", request, read_job_file(path), content(path)).info.run_id)
 
 
-def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: MlflowStore, configs: Path) -> None:
+def test_a_worker_starts_waiting_runs_and_continues_interrupted_runs(own: MlflowStore, configs: Path) -> None:
     run_id = asked(own, configs, total_trials=2, warm_start="none")
     assert worker.execute_run(own, run_id) == 0
     record = run_history.read_run(own, run_history.find_run(own, run_id))
@@ -418,8 +418,8 @@ def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: M
     assert again.trials[:2] == record.trials
 
 
-def test_a_served_store_does_as_well(empty_database: Path, configs: Path, started: list[Seeming]) -> None:
-    """What waits is a run like any other, so nothing is needed beside it."""
+def test_a_worker_with_a_served_store(empty_database: Path, configs: Path, started: list[Seeming]) -> None:
+    """A waiting run is stored like any other run."""
     with mlflow_stores.quick_folder() as folder, mlflow_stores.served(empty_database, folder) as uri:
         first = Served(MlflowStore(uri), configs)
         run_id = first.submit(key="k", total_trials=2)
@@ -446,14 +446,14 @@ def test_a_worker_waits_for_a_job_that_is_busy(own: MlflowStore, configs: Path) 
     assert run_requests.fetch_run(own, run_id).info.status == "SCHEDULED"
 
 
-def test_a_worker_does_not_begin_what_was_cancelled(own: MlflowStore, configs: Path) -> None:
+def test_a_worker_skips_cancelled_runs(own: MlflowStore, configs: Path) -> None:
     run_id = asked(own, configs)
     job_lock.cancel_run(own, run_requests.fetch_run(own, run_id))
     assert worker.execute_run(own, run_id) == 1
     assert run_history.summarise_run(own, run_requests.fetch_run(own, run_id)).why == "cancelled"
 
 
-def test_a_job_file_that_changed_meanwhile_is_not_what_was_asked_for(own: MlflowStore, tmp_path: Path) -> None:
+def test_a_job_file_that_changed_after_the_request_is_refused(own: MlflowStore, tmp_path: Path) -> None:
     mlflow_stores.job_file(tmp_path, "small")
     run_id = asked(own, tmp_path)
     mlflow_stores.job_file(tmp_path, "small", p_max=30)
@@ -463,7 +463,7 @@ def test_a_job_file_that_changed_meanwhile_is_not_what_was_asked_for(own: Mlflow
     assert "has changed since" in str(summary.why)
 
 
-def test_an_opening_half_written_is_written_again(own: MlflowStore, configs: Path) -> None:
+def test_a_half_written_opening_is_written_again(own: MlflowStore, configs: Path) -> None:
     run_id = asked(own, configs, total_trials=1)
     own.client.log_text(run_id, '{"version": 1, "jo', tags.OPENING_FILE)
     assert worker.execute_run(own, run_id) == 0

@@ -1,4 +1,4 @@
-"""Who asked for what is kept, models can be taken away over HTTP, and no secret goes where others can read it."""
+"""Requests are stored with their authors, models can be removed over HTTP, and secrets stay hidden."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_who_asked_for_what_is_kept_with_the_run(store: MlflowStore, configs: Path, tmp_path: Path) -> None:
+def test_the_run_stores_who_requested_what(store: MlflowStore, configs: Path, tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text(f"alice {ALICE}\nbob {BOB}\n")
     app = create_app(ServerState.of(store, JobCatalog(configs), "asking", parallel_runs=0), read_tokens(path))
@@ -52,7 +52,7 @@ def test_who_asked_for_what_is_kept_with_the_run(store: MlflowStore, configs: Pa
     assert not [name for name, value in kept.items() if ALICE in value or BOB in value]
 
 
-def test_the_list_of_who_asked_is_bounded_and_forgives_what_is_none() -> None:
+def test_the_list_of_requests_is_bounded_and_ignores_damage() -> None:
     text = ""
     for i in range(100):
         text = requested_by.append_request(f"nr {i} " + "x" * 500, "cancel" * 100, text)
@@ -65,7 +65,7 @@ def test_the_list_of_who_asked_is_bounded_and_forgives_what_is_none() -> None:
         assert len(requested_by.read_requests({tags.ASKED: requested_by.append_request("who", "what", damaged)})) == 1
 
 
-def test_models_are_taken_away_over_http(client: TestClient, store: MlflowStore) -> None:
+def test_models_are_deprecated_and_removed_over_http(client: TestClient, store: MlflowStore) -> None:
     uri = ModelLibrary(store).import_model(*learned(job("small"))).uri
     assert client.post("/v1/models/small/1/deprecate", json={"why": "a bad one"}).json()["deprecated"] == "a bad one"
     (listed,) = client.get("/v1/models", params={"job": "small"}).json()["models"]
@@ -77,7 +77,7 @@ def test_models_are_taken_away_over_http(client: TestClient, store: MlflowStore)
 
 
 def test_a_process_of_a_run_shows_no_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither in its command line nor to a process that it starts; and it is told the whole address all the same."""
+    """The worker gets the whole address, but not in its command line or the environment of its children."""
     heard = tmp_path / "heard"
     started = subprocess.Popen
 
@@ -103,7 +103,7 @@ def test_a_process_of_a_run_shows_no_password(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_token_is_in_no_environment_of_a_run() -> None:
-    """What the server was started with in its environment is not handed on."""
+    """The server's own environment variables are not passed to runs."""
     code = (
         "import os, json; from autotrascale.web.api.tokens import read_tokens; read_tokens(None);"
         "import subprocess, sys;"

@@ -1,4 +1,4 @@
-"""The wall-clock budget: no trial begins after it, and a run that it ended goes on when it is widened."""
+"""The time budget: no trial begins after it, and a larger budget resumes the run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Kept:
         self.trials: list[JournalledTrial] = []
 
     def begin(self, *_: object) -> None:
-        """Nothing to say."""
+        """Do nothing."""
 
     def done(self, trial: JournalledTrial) -> None:
         self.trials.append(trial)
 
 
 def run(max_seconds: float | None, past: tuple[JournalledTrial, ...] = (), journal: Kept | None = None) -> Outcome:
-    """Each look at the clock is a second later than the one before."""
+    """Each call returns a time one second later than the previous call."""
     ticks = itertools.count()
     return tune(
         mlflow_stores.job(),
@@ -40,7 +40,7 @@ def run(max_seconds: float | None, past: tuple[JournalledTrial, ...] = (), journ
     )
 
 
-def test_time_that_is_up_ends_the_run_in_any_phase() -> None:
+def test_a_used_up_time_budget_ends_the_run_in_any_phase() -> None:
     whole = run(None)
     assert whole.stop_reason == "target-met"
     for seconds in range(1, 3 * len(whole.evaluations)):
@@ -55,7 +55,7 @@ def test_time_that_is_up_ends_the_run_in_any_phase() -> None:
     assert len(run(1.0).evaluations) == 1
 
 
-def test_time_spent_before_counts_and_what_is_recalled_takes_none() -> None:
+def test_earlier_time_counts_and_recalled_trials_take_none() -> None:
     journal = Kept()
     cut = run(8.0, journal=journal)
     assert cut.stop_reason == "wall-clock"
@@ -69,12 +69,12 @@ def test_time_spent_before_counts_and_what_is_recalled_takes_none() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_budget_that_is_none_is_refused(seconds: float) -> None:
+def test_an_invalid_budget_is_refused(seconds: float) -> None:
     with pytest.raises(InputError, match="max_seconds"):
         TuningSettings(max_seconds=seconds)
 
 
-def test_a_run_that_the_clock_ended_is_resumed_with_a_wider_budget(empty_database: Path, tmp_path: Path) -> None:
+def test_a_run_that_ran_out_of_time_is_resumed_with_a_larger_budget(empty_database: Path, tmp_path: Path) -> None:
     store = mlflow_stores.embedded(empty_database, tmp_path)
     job = mlflow_stores.job("clocked")
     opening = mlflow_stores.opening(job, TuningSettings(seed=8, max_seconds=1e-9))

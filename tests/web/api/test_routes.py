@@ -1,4 +1,4 @@
-"""Every route, asked in process; the queue takes runs in and starts none."""
+"""Every route, called in process. The queue accepts runs and starts none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOBODY = "0" * 32
 
 @pytest.fixture(scope="module")
 def finished(store: MlflowStore, configs: Path) -> str:
-    """A run that the command line made."""
+    """Make a finished run as the command line does."""
     path = configs / "other.yaml"
     file = read_job_file(path)
     asked = tuning_run.TuningRequest(file, path, "simulator", file.tuning)
@@ -117,11 +117,11 @@ def test_a_submission_that_cannot_be_run_is_refused(
 
 
 @pytest.mark.parametrize("wish", ["auto", "none", "rate-300000", "models:/autotrascale.small/1"])
-def test_the_models_that_may_be_named(client: TestClient, wish: str) -> None:
+def test_accepted_names_of_models(client: TestClient, wish: str) -> None:
     assert submit(client, {"job": "small", "warm_start": wish}).status_code == 202
 
 
-def test_what_waits_can_be_cancelled_and_resumed(client: TestClient, state: ServerState) -> None:
+def test_a_waiting_run_can_be_cancelled_and_resumed(client: TestClient, state: ServerState) -> None:
     run_id = submit(client).json()["run_id"]
     assert "waits for its turn already" in problem(client.post(f"/v1/runs/{run_id}/resume"), 409)
     cancelled = client.post(f"/v1/runs/{run_id}/cancel")
@@ -144,7 +144,7 @@ def test_the_queue_is_bounded(client: TestClient, state: ServerState, monkeypatc
     assert response.headers["retry-after"]
 
 
-def test_a_run_of_the_command_line_is_there_too(client: TestClient, state: ServerState, finished: str) -> None:
+def test_runs_of_the_command_line_are_listed_too(client: TestClient, state: ServerState, finished: str) -> None:
     state.index.refresh()  # as its thread does every second
     told = client.get(f"/v1/runs/{finished}").json()
     assert (told["job"], told["state"], told["why"]) == ("other", "finished", "target-met")
@@ -188,7 +188,7 @@ def test_the_list_is_paged_and_filtered(client: TestClient, finished: str) -> No
     assert "limit" in problem(client.get("/v1/runs", params={"limit": 101}), 422)
 
 
-def test_events_of_a_run_that_is_over(client: TestClient, finished: str) -> None:
+def test_events_of_an_ended_run(client: TestClient, finished: str) -> None:
     def told(**headers: str) -> list[tuple[str, str]]:
         text = client.get(f"/v1/runs/{finished}/events", headers=headers).text
         blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
@@ -204,7 +204,7 @@ def test_events_of_a_run_that_is_over(client: TestClient, finished: str) -> None
 # --- jobs, models, decisions ------------------------------------------------------------------------------------------
 
 
-def test_jobs_and_what_is_wrong_with_them(client: TestClient, configs: Path) -> None:
+def test_jobs_and_their_problems(client: TestClient, configs: Path) -> None:
     listed = {job["name"]: job for job in client.get("/v1/jobs").json()["jobs"]}
     assert set(listed) == {"small", "other", "broken"}
     assert listed["small"]["engines"] == ["simulator"]
@@ -237,7 +237,7 @@ def test_models(client: TestClient, finished: str) -> None:
     assert "no model 1" in problem(client.get("/v1/models/nobody/1"), 404)
 
 
-def test_decide_says_what_the_command_line_says(client: TestClient, tmp_path: Path) -> None:
+def test_decide_gives_the_same_answer_as_the_command_line(client: TestClient, tmp_path: Path) -> None:
     from autotrascale.domain.snapshot import Snapshot
     from autotrascale.plan.policies.registry import create
     from autotrascale.validation import read_file
@@ -262,7 +262,7 @@ def test_decide_says_what_the_command_line_says(client: TestClient, tmp_path: Pa
         ({"model": "/etc/passwd"}, "body.model"),
     ],
 )
-def test_a_decision_that_cannot_be_made(client: TestClient, change: dict[str, Any], says: str) -> None:
+def test_an_impossible_decision_is_refused(client: TestClient, change: dict[str, Any], says: str) -> None:
     assert says in problem(
         client.post("/v1/decide", json={"snapshot": EXAMPLE_SNAPSHOT, "policy": "ds2", **change}), 422
     )
@@ -272,11 +272,11 @@ def test_a_decision_that_cannot_be_made(client: TestClient, change: dict[str, An
 
 
 @pytest.mark.parametrize("path", ["", "/evaluations", "/explanation", "/events"])
-def test_a_run_that_is_not_there(client: TestClient, path: str) -> None:
+def test_an_unknown_run(client: TestClient, path: str) -> None:
     assert NOBODY in problem(client.get(f"/v1/runs/{NOBODY}{path}"), 404)
 
 
-def test_what_is_not_there_or_not_allowed(client: TestClient) -> None:
+def test_unknown_routes_and_methods(client: TestClient) -> None:
     assert problem(client.get("/v1/nothing"), 404) == "Not Found"
     response = client.delete("/v1/runs")
     assert problem(response, 405) == "Method Not Allowed"
@@ -285,7 +285,7 @@ def test_what_is_not_there_or_not_allowed(client: TestClient) -> None:
     problem(client.get("/redoc"), 404)  # FastAPI's own page would load its script from elsewhere
 
 
-def test_bodies_that_are_none(client: TestClient) -> None:
+def test_invalid_bodies(client: TestClient) -> None:
     told = {"content-type": "application/json"}
     problem(client.post("/v1/runs", content=b"{", headers=told), 422)
     for deep in (b"[" * 200_000, b"[" * 900 + b"]" * 900, b'{"a":' * 101 + b"1" + b"}" * 101):
@@ -294,7 +294,7 @@ def test_bodies_that_are_none(client: TestClient) -> None:
     problem(client.post("/v1/decide", content=b'{"snapshot": {"p_max": NaN}}', headers=told), 422)
 
 
-def test_bodies_are_bounded_whether_or_not_they_say_their_length(client: TestClient) -> None:
+def test_bodies_are_limited_with_and_without_a_content_length(client: TestClient) -> None:
     big = b'{"snapshot": {"x": "' + b"x" * 1_000_001 + b'"}}'
     told = {"content-type": "application/json"}
     assert "1000000 bytes" in problem(client.post("/v1/decide", content=big, headers=told), 413)
@@ -306,7 +306,7 @@ def test_bodies_are_bounded_whether_or_not_they_say_their_length(client: TestCli
     assert "1000000 bytes" in problem(client.post("/v1/decide", content=pieces(), headers=told), 413)
 
 
-def test_a_store_that_is_away_is_no_mistake_of_the_server(
+def test_a_store_failure_is_503_and_not_500(
     client: TestClient, state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
@@ -327,7 +327,7 @@ def test_a_store_that_is_away_is_no_mistake_of_the_server(
 # --- health and metrics -----------------------------------------------------------------------------------------------
 
 
-def test_health_is_honest(client: TestClient, state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_reports_problems(client: TestClient, state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     told = client.get("/healthz")
     assert (told.status_code, told.json()["status"], told.json()["broken_jobs"]) == (200, "ok", 1)
     looked = state.index.answered_at

@@ -1,4 +1,4 @@
-"""A real server and real processes of runs: followed, killed with signal 9 in mid-run, asked to end."""
+"""A real server with real worker processes, followed, killed with signal 9, and stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.web.api.servers import Server, server, wait_for
 
 @pytest.fixture
 def own(empty_database: Path, tmp_path: Path) -> Iterator[Server]:
-    """A quick job, and one whose trials take long enough to be in the midst of them."""
+    """Return a folder with a quick job and a job with long trials."""
     shutil.copy(empty_database, tmp_path / "mlflow.db")
     (tmp_path / "configs").mkdir()
     mlflow_stores.job_file(tmp_path / "configs", "small")
@@ -29,7 +29,7 @@ def own(empty_database: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 def events(client: httpx.Client, run_id: str, last: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """All of them, until the server says that there are no more."""
+    """Return all pages of a list."""
     given = {} if last is None else {"Last-Event-ID": last}
     found, event = [], ""
     with client.stream("GET", f"/v1/runs/{run_id}/events", headers=given, timeout=90.0) as response:
@@ -43,7 +43,7 @@ def events(client: httpx.Client, run_id: str, last: str | None = None) -> list[t
     return found
 
 
-def test_a_run_from_its_submission_to_its_model(own: Server) -> None:
+def test_a_run_from_submission_to_model(own: Server) -> None:
     client = own.start()
     run_id = client.post("/v1/runs", json={"job": "small"}).json()["run_id"]
     seen = events(client, run_id)

@@ -27,7 +27,7 @@ def done(store: MlflowStore) -> tuple[SizeChange, ...]:
     return seeded_sizes.list_size_actions("orders")
 
 
-def test_applications_are_listed_with_what_was_done_last(client: TestClient, done: tuple[SizeChange, ...]) -> None:
+def test_applications_are_listed_with_their_last_action(client: TestClient, done: tuple[SizeChange, ...]) -> None:
     found = client.get("/v1/sizes").json()["applications"]
     assert [each["application"] for each in found] == sorted(NAMES)
     assert all(each["last"] == action_as_data(done[-1]) for each in found)
@@ -37,7 +37,7 @@ def test_applications_are_listed_with_what_was_done_last(client: TestClient, don
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_action_is_told_page_after_page(client: TestClient, done: tuple[SizeChange, ...], name: str) -> None:
+def test_actions_are_listed_page_by_page(client: TestClient, done: tuple[SizeChange, ...], name: str) -> None:
     address, told, cursor = f"/v1/sizes/{quote(name, safe='')}", [], None
     while True:
         answer = client.get(address, params={"limit": 4} | ({} if cursor is None else {"cursor": cursor})).json()
@@ -48,7 +48,7 @@ def test_every_action_is_told_page_after_page(client: TestClient, done: tuple[Si
 
 
 @pytest.mark.usefixtures("done")
-def test_one_that_nobody_knows_is_not_found(client: TestClient) -> None:
+def test_an_unknown_application_is_not_found(client: TestClient) -> None:
     answer = client.get("/v1/sizes/nobody")
     assert answer.status_code == 404
     assert "application nobody" in answer.json()["detail"]

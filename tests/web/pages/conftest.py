@@ -1,4 +1,4 @@
-"""A seeded server and a browser without a screen, one of each for all tests of the pages."""
+"""A server with data and a headless browser for all tests of the pages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(pytestconfig: pytest.Config, configs: Path) -> Iterator[Server]:
-    """Its queue takes runs in and starts none. Three jobs are kept by loops of this process, which tests turn."""
+    """Yield a server whose queue starts no runs. Three loops run in this process, and tests advance them."""
     with mlflow_stores.quick_folder() as folder:
         store = mlflow_stores.embedded(mlflow_stores.template(pytestconfig), folder)
         decisions = open_decisions(store)
@@ -78,7 +78,7 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Tab:
-    """A page, and what it complained of or asked others for."""
+    """A page, with its console messages and its requests to other hosts."""
 
     page: Page
     base: str
@@ -101,7 +101,7 @@ Opener = Callable[..., Tab]
 
 @pytest.fixture
 def open_tab(browser: Browser, server: Server) -> Iterator[Opener]:
-    """Of a width and a theme; in the end nothing was complained of, and nobody else was asked for anything."""
+    """Return a function that opens tabs. At the end no tab may have errors or requests to other hosts."""
     contexts: list[BrowserContext] = []
     tabs: list[Tab] = []
 

@@ -1,4 +1,4 @@
-"""Who may see the pages, what they are sent with, and what they say where there is nothing or something is broken."""
+"""Access to the pages, their headers, and their texts without data or after an error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def secured(store: MlflowStore, folder: Path) -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("address", [*PAGES, "/static/pages.js", "/static/nothing", "/sign-in"])
-def test_a_page_may_load_what_is_served_here_and_nothing_else(client: TestClient, address: str) -> None:
+def test_pages_load_files_of_this_server_only(client: TestClient, address: str) -> None:
     answer = client.get(address)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -67,7 +67,7 @@ def test_a_page_may_load_what_is_served_here_and_nothing_else(client: TestClient
         assert "onclick" not in text
 
 
-def test_where_there_is_nothing_yet_a_page_says_how_to_begin(client: TestClient) -> None:
+def test_empty_pages_say_how_to_begin(client: TestClient) -> None:
     text = client.get("/").text
     assert "No control loop yet" in text
     assert "No tuning run yet" in text
@@ -88,7 +88,7 @@ def test_where_there_is_nothing_yet_a_page_says_how_to_begin(client: TestClient)
         ("/static/../pages.py", 404, ""),
     ],
 )
-def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str, status: int, said: str) -> None:
+def test_errors_are_shown_as_pages(client: TestClient, address: str, status: int, said: str) -> None:
     answer = client.get(address)
     assert answer.status_code == status
     assert said in answer.text
@@ -103,7 +103,7 @@ def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str
         (ZeroDivisionError("of ours"), 500, "The server&#39;s log has the details"),
     ],
 )
-def test_a_store_that_is_away_and_a_mistake_of_ours_are_pages_too(
+def test_store_failures_and_internal_errors_are_shown_as_pages(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, said: str
 ) -> None:
     def fails(*_: object) -> None:
@@ -117,7 +117,7 @@ def test_a_store_that_is_away_and_a_mistake_of_ours_are_pages_too(
     assert answer.headers["content-security-policy"]
 
 
-def test_a_journal_that_cannot_be_read_is_said(client: TestClient) -> None:
+def test_an_unreadable_journal_is_reported(client: TestClient) -> None:
     board = client.app.state.service.loops  # type: ignore[attr-defined]
     path = board.journal.path
     path.write_bytes(b"this is no database " * 100)
@@ -136,7 +136,7 @@ def test_a_journal_that_cannot_be_read_is_said(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_without_a_token_a_browser_is_asked_for_one_and_a_program_refused(secured: TestClient, address: str) -> None:
+def test_without_a_token_browsers_are_redirected_and_programs_refused(secured: TestClient, address: str) -> None:
     secured.cookies.clear()
     asked = secured.get(address, headers=HTML)
     assert (asked.status_code, asked.headers["location"].partition("?")[0]) == (303, "/sign-in")
@@ -146,7 +146,7 @@ def test_without_a_token_a_browser_is_asked_for_one_and_a_program_refused(secure
     assert secured.get("/static/pages.js").status_code == 401
 
 
-def test_signing_in_gives_a_cookie_that_no_script_reads_and_no_other_site_sends(secured: TestClient) -> None:
+def test_signing_in_sets_a_protected_cookie(secured: TestClient) -> None:
     secured.cookies.clear()
     assert "Sign in" in secured.get("/sign-in", headers=HTML).text
     assert secured.get("/static/pages.css").status_code == 200
@@ -172,12 +172,12 @@ def test_signing_in_gives_a_cookie_that_no_script_reads_and_no_other_site_sends(
 
 
 @pytest.mark.parametrize("cookie", [f"{COOKIE}=", f"{COOKIE}=x", "other=1", f"{COOKIE}", ";;=;", f"{COOKIE}=%ff%fe"])
-def test_another_cookie_lets_nobody_in(secured: TestClient, cookie: str) -> None:
+def test_other_cookies_give_no_access(secured: TestClient, cookie: str) -> None:
     secured.cookies.clear()
     assert secured.get("/v1/runs", headers={"Cookie": cookie}).status_code == 401
 
 
-def test_pages_of_other_sites_cannot_act_with_a_browser_that_is_signed_in(secured: TestClient) -> None:
+def test_other_sites_cannot_use_a_signed_in_browser(secured: TestClient) -> None:
     secured.cookies.clear()
     secured.post("/sign-in", data={"token": TOKEN})
     for address in ("/v1/runs", "/sign-in", "/sign-out"):
@@ -187,20 +187,20 @@ def test_pages_of_other_sites_cannot_act_with_a_browser_that_is_signed_in(secure
 @pytest.mark.parametrize(
     "then", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)", "/\n/evil", ""]
 )
-def test_signing_in_leads_nowhere_else(secured: TestClient, then: str) -> None:
+def test_signing_in_redirects_to_this_server_only(secured: TestClient, then: str) -> None:
     secured.cookies.clear()
     answer = secured.post("/sign-in", data={"token": TOKEN, "then": then})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-def test_without_tokens_there_is_nothing_to_sign_in_to(client: TestClient) -> None:
+def test_a_server_without_tokens_needs_no_sign_in(client: TestClient) -> None:
     assert "needs no token" in client.get("/sign-in").text
     answer = client.post("/sign-in", data={"token": "x"}, follow_redirects=False)
     assert answer.status_code == 303
     assert "set-cookie" not in answer.headers
 
 
-def test_files_are_kept_by_browsers_as_long_as_they_are_the_same(client: TestClient) -> None:
+def test_browsers_cache_files_until_they_change(client: TestClient) -> None:
     for name in ("pages.css", "pages.js", "docs.js", "icon.svg", "plotly.js", "swagger-ui.js", "swagger-ui.css"):
         answer = client.get(assets.file_address(name))
         assert "immutable" in answer.headers["cache-control"]

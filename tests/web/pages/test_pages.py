@@ -51,7 +51,7 @@ def settle(page: Page) -> None:
     page.evaluate("window.scrollTo(0, 0)")
 
 
-def test_the_overview_says_how_each_job_is(server: Server, open_tab: Opener) -> None:
+def test_the_overview_shows_the_state_of_each_job(server: Server, open_tab: Opener) -> None:
     page = open_tab().open("/")
     for job in server.seeded.kept:
         row = page.locator(".loops tbody", has=page.get_by_role("link", name=job, exact=True))
@@ -65,7 +65,7 @@ def test_the_overview_says_how_each_job_is(server: Server, open_tab: Opener) -> 
     expect(page.locator("#health")).to_contain_text("The server is healthy")
 
 
-def test_a_job_shows_its_history_and_its_reasons(open_tab: Opener) -> None:
+def test_a_job_page_shows_history_and_reasons(open_tab: Opener) -> None:
     page = open_tab().open("/jobs/clicks")
     settle(page)
     for name in PLOTS_OF_A_JOB:
@@ -80,8 +80,8 @@ def test_a_job_shows_its_history_and_its_reasons(open_tab: Opener) -> None:
     assert "executor" in page.locator("#status").inner_text()
 
 
-def test_a_job_shows_what_more_instances_would_not_shorten(server: Server, open_tab: Opener) -> None:
-    """Where its looks tell of critical paths; of a simulated job it says that there are none."""
+def test_a_job_page_shows_critical_path_shares(server: Server, open_tab: Opener) -> None:
+    """A job with critical paths shows them; a simulated job says that it has none."""
     told = [CriticalShares(driver=0.2, commits=0.1), None, CriticalShares(driver=0.6, straggler=0.1, operator="count")]
     made = kept_critical(server.seeded.kept["clicks"].session.decisions, told)
     try:
@@ -100,7 +100,7 @@ def test_a_job_shows_what_more_instances_would_not_shorten(server: Server, open_
     expect(page.locator("#plot-critical")).to_contain_text("no critical paths")
 
 
-def test_a_run_shows_what_was_tried_and_why(server: Server, open_tab: Opener) -> None:
+def test_a_run_page_shows_trials_and_reasons(server: Server, open_tab: Opener) -> None:
     page = open_tab().open(f"/runs/{server.run}")
     settle(page)
     for name in PLOTS_OF_A_RUN:
@@ -116,7 +116,7 @@ def test_a_run_shows_what_was_tried_and_why(server: Server, open_tab: Opener) ->
     assert history.startswith("stop threshold")
 
 
-def test_runs_are_chosen_and_shown_side_by_side(open_tab: Opener) -> None:
+def test_chosen_runs_are_compared(open_tab: Opener) -> None:
     page = open_tab().open("/runs")
     boxes = page.get_by_role("checkbox")
     for i in range(2):
@@ -128,7 +128,7 @@ def test_runs_are_chosen_and_shown_side_by_side(open_tab: Opener) -> None:
     expect(page.locator("#plot-tried .main-svg").first).to_be_visible()
 
 
-def test_every_action_on_the_sizes_of_executors_is_shown_with_its_reason(open_tab: Opener) -> None:
+def test_size_changes_are_shown_with_reasons(open_tab: Opener) -> None:
     page = open_tab().open("/sizes")
     expect(page.locator("tbody tr")).to_contain_text("executors of 2 cores")
     page.get_by_role("link", name="clicks").click()
@@ -138,15 +138,15 @@ def test_every_action_on_the_sizes_of_executors_is_shown_with_its_reason(open_ta
         expect(done.filter(has_text=said).first).to_be_visible()
 
 
-def test_the_api_is_shown_from_here(open_tab: Opener) -> None:
+def test_the_api_page_needs_no_other_host(open_tab: Opener) -> None:
     page = open_tab().open("/docs")
     expect(page.locator(".opblock-summary-path").first).to_be_visible()
     assert page.locator(".opblock").count() >= 17
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_every_page_fits_and_everybody_can_use_it(server: Server, open_tab: Opener, theme: str, width: int) -> None:
-    """axe-core's rules, those of contrast among them; and nothing is wider than the screen."""
+def test_every_page_fits_the_screen_and_is_accessible(server: Server, open_tab: Opener, theme: str, width: int) -> None:
+    """axe-core finds no violation, contrast included, and no page is wider than the screen."""
     tab = open_tab(width, theme)
     for name, address in addresses(server).items():
         page = tab.open(address)
@@ -169,7 +169,7 @@ def test_a_theme_reaches_the_plots(open_tab: Opener) -> None:
     wait_for(lambda: page.evaluate(line) != light)
 
 
-def test_times_are_the_readers_own(server: Server, open_tab: Opener) -> None:
+def test_times_are_in_the_readers_time_zone(server: Server, open_tab: Opener) -> None:
     began = []
     for zone in ("Europe/Berlin", "Asia/Tokyo"):
         page = open_tab(zone=zone).open(f"/runs/{server.run}")
@@ -179,7 +179,7 @@ def test_times_are_the_readers_own(server: Server, open_tab: Opener) -> None:
     assert began[0] != began[1]
 
 
-def test_the_keyboard_is_enough(open_tab: Opener) -> None:
+def test_pages_work_with_the_keyboard_alone(open_tab: Opener) -> None:
     page = open_tab().open("/")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -195,8 +195,8 @@ def test_the_keyboard_is_enough(open_tab: Opener) -> None:
     expect(button).to_be_focused()
 
 
-def test_what_a_store_says_is_text_and_nothing_else(server: Server, open_tab: Opener, configs: Path) -> None:
-    """The name of a job, a reason, a problem of a file: markup in them is shown as it stands."""
+def test_markup_from_the_store_is_shown_as_text(server: Server, open_tab: Opener, configs: Path) -> None:
+    """Markup in names of jobs, in reasons and in errors of files is escaped."""
     assert (configs / "broken.yaml").exists()
     decisions = server.seeded.kept["clicks"].session.decisions
     hostile = replace(CLICKS, name=HOSTILE)
@@ -217,7 +217,7 @@ def test_what_a_store_says_is_text_and_nothing_else(server: Server, open_tab: Op
 
 
 def test_a_page_weighs_little(server: Server) -> None:
-    """All that it loads, as it is, but for Plotly's own script."""
+    """The limit counts all loaded files, uncompressed, without Plotly's script."""
     for address in ("/", "/jobs/clicks", "/jobs/stalled-wordcount", f"/runs/{server.run}"):
         text = httpx.get(server.base + address).text
         loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', text) + re.findall(r'data-plots="([^"]+)"', text)[:1]
@@ -236,7 +236,7 @@ new PerformanceObserver((seen) => { for (const each of seen.getEntries()) window
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_loop_does_is_seen_without_a_reload_and_nothing_jumps(server: Server, open_tab: Opener) -> None:
+def test_decisions_appear_without_a_reload_and_without_layout_shifts(server: Server, open_tab: Opener) -> None:
     overview, job = open_tab().open("/"), open_tab().open("/jobs/wordcount")
     settle(job)
     for page in (overview, job):
@@ -254,7 +254,7 @@ def test_what_a_loop_does_is_seen_without_a_reload_and_nothing_jumps(server: Ser
         assert page.evaluate("window.moved") < 0.05
 
 
-def test_a_run_that_was_asked_for_is_seen_at_once(server: Server, open_tab: Opener) -> None:
+def test_a_requested_run_appears_at_once(server: Server, open_tab: Opener) -> None:
     page = open_tab().open("/")
     expect(page.locator("#live")).to_have_text("live")
     asked = httpx.post(f"{server.base}/v1/runs", json={"job": "small", "seed": 3}).json()["run_id"]
@@ -273,7 +273,7 @@ def press(page: Page, name: str, sure: bool = True) -> None:
     asks.get_by_role("button", name=name if sure else "Cancel", exact=True).click()
 
 
-def test_a_job_is_tuned_ended_and_resumed_by_buttons_that_ask_once(server: Server, open_tab: Opener) -> None:
+def test_buttons_tune_end_and_resume_a_run_after_one_question(server: Server, open_tab: Opener) -> None:
     page = open_tab().open("/")
     count = len(server.state.index)
     press(page, "Tune", sure=False)
@@ -294,7 +294,7 @@ def test_a_job_is_tuned_ended_and_resumed_by_buttons_that_ask_once(server: Serve
     server.state.queue.cancel(run_id)
 
 
-def test_what_the_server_refuses_is_said_where_it_was_asked(server: Server, open_tab: Opener) -> None:
+def test_a_refusal_is_shown_in_its_dialog(server: Server, open_tab: Opener) -> None:
     asked = httpx.post(f"{server.base}/v1/runs", json={"job": "small", "seed": 4}).json()["run_id"]
     tab = open_tab()
     page = tab.open(f"/runs/{asked}")
@@ -306,7 +306,7 @@ def test_what_the_server_refuses_is_said_where_it_was_asked(server: Server, open
     tab.complaints[:] = [each for each in tab.complaints if "409" not in each]
 
 
-def test_a_model_is_deprecated_and_taken_back(open_tab: Opener) -> None:
+def test_a_model_is_deprecated_and_restored(open_tab: Opener) -> None:
     page = open_tab().open("/models/wordcount/1")
     page.get_by_role("button", name="Deprecate …").click()
     page.get_by_label("Why").fill("of an older cluster")

@@ -1,4 +1,4 @@
-"""docs/how-to/pages.md says what there is: its pages are those of the application, its Python runs, its files exist."""
+"""docs/how-to/pages.md names every page, its Python block runs, and its links exist."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from autotrascale.web.pages.routers import PAGE_ROUTERS
 
+from autotrascale.web.pages.routers import PAGE_ROUTERS
 from benchmarks.workloads import seeded_store
 
 ROOT = Path(__file__).parents[3]
@@ -16,7 +16,7 @@ DOC = (ROOT / "docs" / "how-to" / "pages.md").read_text(encoding="utf-8")
 _SCRIPT_PATHS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
 
 
-def test_every_page_is_told_and_there() -> None:
+def test_every_page_is_documented() -> None:
     there = {re.sub(r"\{[^}]*\}", "*", route.path) for router in PAGE_ROUTERS for route in router.routes}  # type: ignore[attr-defined]
     told = {
         re.sub(r"[A-Z]{2,}", "*", each)
@@ -38,7 +38,7 @@ def test_the_python_block_runs() -> None:
     assert [trace.name for trace in chart.data] == ["expected ± sd", "expected ± sd", "measured", "target 180 ms"]
 
 
-def test_what_it_names_exists() -> None:
+def test_linked_files_exist() -> None:
     assert f"python -m {seeded_store.__name__} " in DOC
     for name in re.findall(r"\]\(([^)#]+)\)", DOC):
         assert (ROOT / "docs" / "how-to" / name).exists(), name
