@@ -1,16 +1,15 @@
-"""Attacks on a real server, on the reading of event logs and on the command line: what holds, in figures.
+"""Attacks on a server, on the readers of event logs and on the command line, with the results as figures.
 
-Service: `requests` requests made up from a seed, by 8 clients at once and as they stand on the wire, while `idle`
-connections say nothing, send half a head or half a body and then a byte a second, or ask without reading the answers;
-200 a second of those that are let go come again. All of it comes through the one loopback, so no address is told from
-another. A process of its own asks `/healthz` fifty times a second all the while, every other time over a new
-connection, and tells how long each answer took. On a machine that is busy with other things those things are in the
-times: `load_before` and `load_after` say how busy it was.
+Service: 8 clients send `requests` random requests as raw bytes. At the same time `idle` connections send nothing, half
+a request head, half a body and then a byte per second, or requests whose answers they do not read. Connections that
+the server closes come again, 200 per second. All clients use the loopback, so that they have one address. A process of
+its own asks `/healthz` fifty times per second, every other time over a new connection, and times each answer. Other
+processes on the machine affect these times: `load_before` and `load_after` show the load.
 
-Event logs: each of a zoo of hostile ones is read in a process of its own, by the reader of an archive's pieces and by
-the follower of a log that grows; told is the most memory that the process ever had resident.
+Event logs: a process of its own reads each hostile log, once as an archive and once as a growing log. The result is the
+largest resident memory of the process.
 
-Bad input: the cases of tests/bad_input are counted by file; the tests hold each to one clear line.
+Bad input: the number of cases in tests/bad_input by file. The tests check that each case gives one clear line.
 
     python -m benchmarks.faults.attack_bench --requests 2000 --idle 3000 --seed 1
 """
@@ -38,6 +37,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from benchmarks.speed.service_bench import ready_seconds
 from tests.knowledge import mlflow_stores
 from tests.monitor import hostile_logs
 from tests.web.api import attacks
@@ -45,9 +45,9 @@ from tests.web.api.attacks import Attack
 from tests.web.api.servers import Server, server
 
 REQUESTS, IDLE, SEED = 2000, 3000, 1
-SIZE = 10  # times what the tests read
+SIZE = 10  # times the size of the logs in the tests
 CLIENTS = 8
-AGAIN, STEPS = 200, 20  # connections a second, and in how many steps
+NEW_PER_SECOND, STEPS = 200, 20  # connections per second, and steps per second
 PATIENCE = 60.0
 HEALTH_PAUSE = 0.02
 LIMITS = {"healthz_p99_ms": 200.0, "server_errors": 0, "log_reading_mb": 1024.0, "bad_inputs": 250}
@@ -73,11 +73,11 @@ def service(requests: int, idle: int, seed: int) -> dict[str, object]:
         with server(folder, folder / "configs", "--queue-limit", "10000") as running:
             base = str(running.start().base_url).rstrip("/")
             _prepare(base)
-            quiet = _watched(base, lambda: time.sleep(5.0))
+            quiet = _time_health(base, lambda: time.sleep(5.0))
             told: dict[str, Any] = {}
-            before, began, ready = os.getloadavg()[0], time.monotonic(), _ready_seconds(running)
-            attacked = _watched(base, lambda: told.update(_attacked(base, requests, idle, seed)))
-            took, ready = time.monotonic() - began, _ready_seconds(running) - ready
+            before, began, ready = os.getloadavg()[0], time.monotonic(), ready_seconds(running)
+            attacked = _time_health(base, lambda: told.update(_attack(base, requests, idle, seed)))
+            took, ready = time.monotonic() - began, ready_seconds(running) - ready
             running.alive()
             return {
                 "seed": seed,
@@ -94,7 +94,7 @@ def service(requests: int, idle: int, seed: int) -> dict[str, object]:
 
 
 def _prepare(base: str) -> None:
-    """A run that has ended and the model that it left, for requests about such."""
+    """Make a finished run with a model, which some requests need."""
     with httpx.Client(base_url=base, timeout=PATIENCE) as client:
         run_id = client.post("/v1/runs", json={"job": "small"}).json()["run_id"]
         until = time.monotonic() + PATIENCE
@@ -103,14 +103,14 @@ def _prepare(base: str) -> None:
             time.sleep(0.1)
 
 
-def _attacked(base: str, requests: int, idle: int, seed: int) -> dict[str, object]:
+def _attack(base: str, requests: int, idle: int, seed: int) -> dict[str, object]:
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         crowd = stack.enter_context(ThreadPoolExecutor(CLIENTS))
         ended = multiprocessing.Event()
         slow = multiprocessing.Process(target=_slow_clients, args=(base, idle, ended), daemon=True)
         slow.start()
-        time.sleep(idle / AGAIN)  # until as many are there as shall be
+        time.sleep(idle / NEW_PER_SECOND)  # until all are connected
         stack.callback(slow.join)
         stack.callback(ended.set)
 
@@ -130,7 +130,7 @@ def _attacked(base: str, requests: int, idle: int, seed: int) -> dict[str, objec
 
 
 def _slow_clients(base: str, count: int, ended: Event) -> None:
-    """As many as the server lets there be: who is let go comes again, `AGAIN` of them a second."""
+    """Keep `count` slow connections open until `ended` is set."""
     where = urlsplit(base)
     host = f"Host: {where.netloc}\r\n".encode()
     head = b"POST /v1/decide HTTP/1.1\r\n" + host + b"Content-Type: application/json\r\n"
@@ -140,9 +140,9 @@ def _slow_clients(base: str, count: int, ended: Event) -> None:
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     while not ended.wait(1.0 / STEPS):
-        fresh = [_connecting(where.hostname or "", where.port or 0) for _ in range(AGAIN // STEPS)]
+        fresh = [_connect(where.hostname or "", where.port or 0) for _ in range(NEW_PER_SECOND // STEPS)]
         for number, client in enumerate(fresh):
-            _until_connected(client)
+            _wait_until_connected(client)
             with suppress(OSError):
                 client.send(begun[number % len(begun)])
         for client in islice(connected, 0, None, 5 * STEPS):
@@ -155,31 +155,31 @@ def _slow_clients(base: str, count: int, ended: Event) -> None:
         client.close()
 
 
-def _until_connected(client: socket.socket) -> None:
-    ready = select.poll()  # select takes no more than a thousand files
+def _wait_until_connected(client: socket.socket) -> None:
+    ready = select.poll()  # select() works with at most 1,024 files
     ready.register(client, select.POLLOUT)
     ready.poll(1000)
 
 
-def _connecting(host: str, port: int) -> socket.socket:
+def _connect(host: str, port: int) -> socket.socket:
     client = socket.socket()
     client.setblocking(False)
     client.connect_ex((host, port))
     return client
 
 
-# --- looking on ----------------------------------------------------------------------------------------------------
+# --- health during an attack ---------------------------------------------------------------------------------------
 
 
-def _watched(base: str, action: Any) -> dict[str, object]:
-    """How long `/healthz` took while it went on, as a process of its own saw it."""
-    ours, theirs = multiprocessing.Pipe()
-    watcher = multiprocessing.Process(target=_watch, args=(base, theirs), daemon=True)
+def _time_health(base: str, action: Any) -> dict[str, object]:
+    """Return the answer times of `/healthz` during `action`, measured by another process."""
+    pipe, other_end = multiprocessing.Pipe()
+    watcher = multiprocessing.Process(target=_watch, args=(base, other_end), daemon=True)
     watcher.start()
-    assert ours.recv() == "ready"
+    assert pipe.recv() == "ready"
     action()
-    ours.send("enough")
-    took, wrong = ours.recv()
+    pipe.send("enough")
+    took, wrong = pipe.recv()
     watcher.join()
     ordered = sorted(took)
     return {
@@ -205,7 +205,7 @@ def _watch(base: str, pipe: Connection) -> None:
                 else:
                     status = attacks.send(base, Attack("GET", "/healthz"), PATIENCE).status
             except httpx.TransportError:
-                status = 0  # an idle connection that made room: whoever asks again is answered
+                status = 0  # the server closed this idle connection for a new client
             took.append(time.perf_counter() - began)
             wrong += status != 200
             time.sleep(HEALTH_PAUSE)
@@ -217,17 +217,12 @@ def _resident(running: Server) -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) // 1024
 
 
-def _ready_seconds(running: Server) -> float:
-    """That the thread of the server's loop could have run, and the machine was busy with other processes."""
-    return int(Path(f"/proc/{running.pid}/schedstat").read_text().split()[1]) / 1e9
-
-
 # --- event logs ----------------------------------------------------------------------------------------------------
 
 
 def event_logs(size: int) -> dict[str, object]:
-    """Of each: the bytes on the disk, and the most memory that reading took, as an archive and as a log that grows."""
-    told: dict[str, object] = {}
+    """Return size on disk and largest memory for each hostile log, as an archive and as a growing log."""
+    results: dict[str, object] = {}
     most = 0
     for name, make in hostile_logs.ZOO.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -239,14 +234,14 @@ def event_logs(size: int) -> dict[str, object]:
             plain = hostile_logs.write_plain(make(size), Path(folder))
             followed = hostile_logs.measured("live", Path(folder))
         most = max(most, int(str(read["most_resident_mb"])), int(str(followed["most_resident_mb"])))
-        told[name] = {
+        results[name] = {
             "zstd_bytes": compressed,
             "text_mb": plain // 2**20,
             "archive_mb": read["most_resident_mb"],
             "live_mb": followed["most_resident_mb"],
             "said": [_without_path(each) for each in read["said"]],  # type: ignore[attr-defined]
         }
-    return {"size": size, "most_mb": most, **told}
+    return {"size": size, "most_mb": most, **results}
 
 
 def _without_path(problem: str) -> str:

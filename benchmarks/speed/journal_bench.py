@@ -1,14 +1,13 @@
-"""What the journal adds to an evaluation, beside the same run without one; and what killed processes lose.
+"""Cost of the journal per evaluation, and losses of tuning processes that are killed.
 
-The same simulated run is made with and without a journal, in turns, in one process. What it adds per evaluation is the
-difference, divided by the evaluations: the nested run, its artefact, its numbers, its end. Beside it, in the same turns
-and on the same store, stands the least that MLflow could do for an evaluation: a nested run, one `log_batch`, its end.
-CPU time is this process's: all there is of an embedded store, and of a served one the client's side.
+One process makes the same simulated run with and without a journal, in turns. The cost is the difference divided by the
+number of evaluations. For comparison, the same store gets the least that MLflow can do per evaluation: a nested run,
+one `log_batch`, and its end. CPU time is that of this process: all of an embedded store, the client's part of a served
+store.
 
-`--kills N` kills N tuning processes with signal 9, half of them before a write of their store's drawn at random, half
-at a random moment, resumes each, and counts what was lost. `--takers N` kills N likewise, lets two processes resume
-each run at once, kills one of those in every other round, and counts what was done twice; every fifth time on a served
-store, else on an embedded one.
+`--kills N` kills N tuning processes with signal 9: half of them before a random write to their store, half at a random
+time. It resumes each run and counts losses. `--takers N` also lets two processes resume each run at once, kills one of
+them in every other round, and counts evaluations that were made twice. Every fifth round has a served store.
 
     python -m benchmarks.speed.journal_bench
     python -m benchmarks.speed.journal_bench --kills 100
@@ -45,13 +44,16 @@ SERVED_EVERY = 5
 
 
 def figures() -> dict[str, object]:
-    """On a disk, not in memory: a database asks its disk to be sure."""
     with _stores() as (embedded, server):
-        return {"limit_ms_per_evaluation": LIMIT_MS, "embedded": _added(embedded), "served": _added(server)}
+        return {
+            "limit_ms_per_evaluation": LIMIT_MS,
+            "embedded": _measure_cost(embedded),
+            "served": _measure_cost(server),
+        }
 
 
 def kill_many(count: int) -> dict[str, object]:
-    """Raises AssertionError at the first evaluation that is lost and the first run that is stuck."""
+    """Kill and resume `count` runs. Raises AssertionError if an evaluation is lost or a run cannot be resumed."""
     rng, again = random.Random(0), []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,7 +70,7 @@ def kill_many(count: int) -> dict[str, object]:
 
 
 def take_many(rounds: int) -> dict[str, object]:
-    """Raises AssertionError at the first evaluation that is lost and the first process or run that is stuck."""
+    """Let two processes resume each run. Raises AssertionError if an evaluation is lost or a process hangs."""
     rng, found = random.Random(0), []
     with _stores() as stores, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -98,7 +100,7 @@ def _stores() -> Iterator[tuple[MlflowStore, MlflowStore]]:
         embedded = MlflowStore(f"sqlite:///{folder / 'mlflow.db'}")
         embedded.client  # noqa: B018 - it makes the file
         empty = folder / "empty.db"
-        # Not by reading the file: whoever opens and closes it beside SQLite takes SQLite's locks away.
+        # A plain copy would open and close the file, which drops SQLite's locks on it.
         with closing(sqlite3.connect(folder / "mlflow.db")) as made, closing(sqlite3.connect(empty)) as copy:
             made.backup(copy)
         (folder / "server").mkdir()
@@ -117,14 +119,14 @@ class Cost:
         return Cost(self.wall - other.wall, self.cpu - other.cpu)
 
 
-def _added(store: MlflowStore) -> dict[str, float]:
+def _measure_cost(store: MlflowStore) -> dict[str, float]:
     job_name = "bench"
     count = len(tuned(job(job_name)).evaluations)
-    _run(store, job_name, count)  # whatever is made, loaded or cached once
+    _run(store, job_name, count)  # imports, caches and tables of the first run
     added, bare = [], []
     for _ in range(ROUNDS):
-        added.append(_run(store, job_name, count) - _timed(lambda: tuned(job(job_name)), count))
-        bare.append(_timed(lambda: _bare(store, job_name, count), count))
+        added.append(_run(store, job_name, count) - _time(lambda: tuned(job(job_name)), count))
+        bare.append(_time(lambda: _bare(store, job_name, count), count))
     wall, cpu = statistics.median(c.wall for c in added), statistics.median(c.cpu for c in added)
     least_wall, least_cpu = statistics.median(c.wall for c in bare), statistics.median(c.cpu for c in bare)
     return {
@@ -140,11 +142,11 @@ def _added(store: MlflowStore) -> dict[str, float]:
 
 def _run(store: MlflowStore, name: str, count: int) -> Cost:
     with RunJournal.start(store, opening(job(name))) as journal:
-        return _timed(lambda: tuned(job(name), journal), count)
+        return _time(lambda: tuned(job(name), journal), count)
 
 
 def _bare(store: MlflowStore, name: str, count: int) -> None:
-    """As many nested runs of MLflow's alone: the numbers of an evaluation, and no word of what it was."""
+    """Write `count` nested runs with MLflow alone: the numbers of an evaluation without its description."""
     client, experiment = store.client, store.experiment(name)
     parent = client.create_run(experiment).info.run_id
     for number in range(count):
@@ -156,7 +158,7 @@ def _bare(store: MlflowStore, name: str, count: int) -> None:
     client.set_terminated(parent)
 
 
-def _timed(action: Callable[[], object], count: int) -> Cost:
+def _time(action: Callable[[], object], count: int) -> Cost:
     wall, cpu = time.perf_counter(), time.process_time()
     action()
     return Cost((time.perf_counter() - wall) / count * 1000, (time.process_time() - cpu) / count * 1000)

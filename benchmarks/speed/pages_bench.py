@@ -1,14 +1,13 @@
-"""The pages with 1,000 runs, 10,000 evaluations and 100,000 decisions stored: how soon one can be used, what it weighs,
-and what 200 open pages cost while loops decide.
+"""Speed and weight of the pages with 1,000 runs, 10,000 evaluations and 100,000 decisions; CPU of 200 open pages.
 
 The store is the one of `benchmarks/workloads/seeded_store.py` with many more rows: runs are added by MLflow's client,
 evaluations and decisions are copied within the databases. A server runs on loopback; the browser is Debian's Chromium.
 
     usable    from the request until the page's script has run: links, buttons and dialogs answer
-    drawn     … until every plot on the screen is drawn
-    weight    bytes of all that a page loads, not compressed, but for Plotly's script
-    share     CPU of the server's process, of one core, while 200 pages are open and each of three jobs is looked at
-              every `--every` seconds; and with none open
+    drawn     from the request until every plot on the screen is drawn
+    weight    bytes that a page loads, not compressed, without Plotly's script
+    share     CPU of the server's process, of one core, while three loops observe their jobs every `--every` seconds:
+              with 200 open pages, and with none
 
     python -m benchmarks.speed.pages_bench --seconds 60
 """
@@ -44,7 +43,7 @@ from tests.web.api.servers import Server, server
 RUNS, EVALUATIONS, DECISIONS = 1000, 10_000, 100_000
 OPEN = 200
 SECONDS, EVERY = 60.0, 5.0
-OPENED = 5  # times each page is opened; the median counts
+REPEATS = 5  # of opening a page; the median counts
 LIMITS = {"usable_s": 1.0, "weight_bytes": 150_000, "share_of_a_core": 0.10}
 _HOURS = 6.0
 
@@ -61,10 +60,10 @@ def figures(seconds: float = SECONDS, every: float = EVERY) -> dict[str, object]
         _evaluations(folder / "mlflow.db", [*ids, *seeded.runs.values()])
         job = "stalled-wordcount"
         _decisions(folder / "decisions.db", seeded.kept[job])
-        stored = _stored(folder)
+        stored = _count_rows(folder)
         with server(folder, folder / "configs") as running:
             base = str(running.start().base_url)
-            opened = _opened(base, {"overview": "/", "run": f"/runs/{seeded.runs['met']}", "job": f"/jobs/{job}"})
+            opened = _open_pages(base, {"overview": "/", "run": f"/runs/{seeded.runs['met']}", "job": f"/jobs/{job}"})
             share = asyncio.run(_share(running, base, seeded, seconds, every))
         seeded.close()
         decisions.close()
@@ -72,7 +71,7 @@ def figures(seconds: float = SECONDS, every: float = EVERY) -> dict[str, object]
 
 
 def _evaluations(path: Path, run_ids: list[str]) -> None:
-    """Copies of one evaluation's rows, as children of each run."""
+    """Copy one evaluation's rows to every run."""
     with sqlite3.connect(path) as database:
         database.row_factory = sqlite3.Row
         (child,) = database.execute("SELECT run_uuid FROM tags WHERE key = ? LIMIT 1", (tags.PARENT_RUN,)).fetchone()
@@ -91,14 +90,14 @@ def _evaluations(path: Path, run_ids: list[str]) -> None:
 
 
 def _decisions(path: Path, kept: ScaledJob) -> None:
-    """The entries of one session again and again before themselves; its loop goes on from there."""
+    """Repeat the entries of one session before themselves; its loop continues after them."""
     session = kept.session.id
     with sqlite3.connect(path, timeout=30) as database:
         rows = database.execute(
             "SELECT written, entry FROM decision WHERE session = ? ORDER BY number", (session,)
         ).fetchall()
         shift = DECISIONS - len(rows)
-        for table in ("decision", "look", "checkpoint"):
+        for table in ("decision", "event", "checkpoint"):
             database.execute(f"UPDATE {table} SET number = number + ? WHERE session = ?", (10**7, session))
             database.execute(f"UPDATE {table} SET number = number - ? WHERE session = ?", (10**7 - shift, session))
         database.execute(
@@ -111,7 +110,7 @@ def _decisions(path: Path, kept: ScaledJob) -> None:
     kept.session.begin(kept.loop.rules)
 
 
-def _stored(folder: Path) -> dict[str, int]:
+def _count_rows(folder: Path) -> dict[str, int]:
     with sqlite3.connect(folder / "mlflow.db") as database:
         kinds = dict(database.execute("SELECT value, count(*) FROM tags WHERE key = ? GROUP BY value", (tags.KIND,)))
     with sqlite3.connect(folder / "decisions.db") as database:
@@ -119,16 +118,16 @@ def _stored(folder: Path) -> dict[str, int]:
     return {"runs": kinds[tags.TUNING], "evaluations": kinds[tags.EVALUATION], "decisions": count}
 
 
-def _opened(base: str, addresses: dict[str, str]) -> dict[str, object]:
-    """Each page in a browser that has our files already, as whoever looks twice has; the first time is told too."""
+def _open_pages(base: str, addresses: dict[str, str]) -> dict[str, object]:
+    """Open each page several times in one browser, which has the static files after the first time."""
     found = subprocess.run(["scripts/chromium.sh", "find"], capture_output=True, text=True, check=True).stdout.strip()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         context = browser.new_context(viewport={"width": 1280, "height": 900})
-        told = {}
+        results = {}
         for name, address in addresses.items():
-            times = [_once(context.new_page(), base + address) for _ in range(OPENED + 1)]
-            told[name] = {
+            times = [_open_once(context.new_page(), base + address) for _ in range(REPEATS + 1)]
+            results[name] = {
                 "first_usable_s": times[0]["usable"],
                 "first_drawn_s": times[0]["drawn"],
                 "usable_s": statistics.median(each["usable"] for each in times[1:]),
@@ -136,14 +135,14 @@ def _opened(base: str, addresses: dict[str, str]) -> dict[str, object]:
                 "weight_bytes": times[0]["weight"],
             }
         browser.close()
-    return told
+    return results
 
 
-def _once(page: Page, address: str) -> dict[str, Any]:
+def _open_once(page: Page, address: str) -> dict[str, Any]:
     weights: dict[str, int] = {}
 
     def weigh(got: Response) -> None:
-        with suppress(PlaywrightError):  # what still comes when the page is closed
+        with suppress(PlaywrightError):  # a response after the page was closed
             if "/live/" not in got.url:
                 weights[got.url] = len(got.body())
 
@@ -167,7 +166,7 @@ _ON_SCREEN = """new Promise((done) => {
 
 async def _share(running: Server, base: str, seeded: SeededStore, seconds: float, every: float) -> dict[str, object]:
     process = psutil.Process(running.pid)
-    turning = asyncio.create_task(_turning(seeded, every))
+    loops = asyncio.create_task(_run_loops(seeded, every))
     try:
         without = await _cpu(process, seconds / 2)
         topics = ["overview", *(f"jobs/{job}" for job in seeded.kept)]
@@ -180,7 +179,7 @@ async def _share(running: Server, base: str, seeded: SeededStore, seconds: float
         for each in open_pages:
             each.cancel()
     finally:
-        turning.cancel()
+        loops.cancel()
     return {
         "open_pages": OPEN,
         "events_a_second": round(events / seconds, 1),
@@ -191,8 +190,7 @@ async def _share(running: Server, base: str, seeded: SeededStore, seconds: float
     }
 
 
-async def _turning(seeded: SeededStore, every: float) -> None:
-    """In this process, which is not measured."""
+async def _run_loops(seeded: SeededStore, every: float) -> None:
     while True:
         began = time.monotonic()
         for each in seeded.kept.values():
@@ -212,7 +210,7 @@ async def _page(base: str, topic: str, heard: list[int], i: int) -> None:
     writer.write(f"GET /live/{topic} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
     try:
         while line := await reader.readline():
-            heard[i] += line.startswith(b"event: news")
+            heard[i] += line.startswith(b"event: update")
     finally:
         writer.close()
 
@@ -220,6 +218,6 @@ async def _page(base: str, topic: str, heard: list[int], i: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--every", type=float, default=EVERY, help="seconds between two looks at a job")
+    parser.add_argument("--every", type=float, default=EVERY, help="seconds between two observations of a job")
     given = parser.parse_args()
     print(json.dumps(figures(given.seconds, given.every), indent=2))

@@ -18,7 +18,7 @@ from benchmarks.workloads.seeded_store import seed_store
 from tests.knowledge import mlflow_stores
 from tests.web.api.servers import server
 
-# Which page, where it is scrolled to, how wide and high, and in which theme.
+# Address, heading to scroll to, width, height, theme.
 SHOTS = {
     "overview": ("/", "", 1280, 620, "light"),
     "job": ("/jobs/clicks", "", 1280, 960, "light"),
@@ -53,7 +53,7 @@ def _settle(page: Page, at: str) -> None:
     if at:
         page.locator(at).evaluate("each => each.scrollIntoView()")
     page.wait_for_timeout(1000)
-    for figure in page.locator("figure").all()[:8]:  # those that are drawn are not busy any more
+    for figure in page.locator("figure").all()[:8]:
         box = figure.bounding_box()
         if box is not None and box["y"] < (page.viewport_size or {"height": 0})["height"]:
             figure.locator(".main-svg, p:not(:has-text('Loading'))").first.wait_for(state="attached")

@@ -1,10 +1,9 @@
-"""The HTTP service with a thousand stored runs: alone, and with 70 clients for a minute; its memory.
+"""Answer times and memory of the HTTP service with 1,000 stored runs: for one client, and for 70 clients for a minute.
 
-The thousand runs are made in a temporary store by MLflow's own client, as the journal makes them but for the
-evaluations of each: lists and single runs do not read those. Then a real server on loopback answers 50 clients that
-poll and 20 that submit simulated runs, which it carries out one at a time meanwhile. Each client waits between its
-requests; their number is bounded by the duration. A request that touches nothing, for a path that does not exist, is
-measured among the others: what is told of each is also told as its ratio to that.
+MLflow's client writes the runs to a temporary store, without their evaluations, which lists and single runs do not
+read. A server on loopback answers 50 clients that poll and 20 clients that submit simulated runs; it executes one run
+at a time. Each client pauses between its requests. Each time is also given as a ratio to a request for an unknown path,
+which needs no work.
 
     python -m benchmarks.speed.service_bench --seconds 60
 """
@@ -34,7 +33,7 @@ RUNS = 1000
 POLLERS, SUBMITTERS = 50, 20
 POLL_SECONDS, SUBMIT_SECONDS = 1.0, 4.0  # between the requests of one client
 SECONDS = 60.0
-ALONE = 50  # requests one after the other
+ALONE = 50  # requests of one client
 LIMITS = {"list_and_show_ms": 200.0, "p99_ms": 500.0, "resident_mb": 500.0}
 NOTHING = "/v1/nothing"
 
@@ -55,14 +54,14 @@ def figures(seconds: float = SECONDS) -> dict[str, object]:
 
 
 def fill(store: MlflowStore, count: int) -> list[str]:
-    """Finished runs of ten jobs."""
+    """Write finished runs of ten jobs, and return their ids."""
     now = int(time.time() * 1000)
     from mlflow.entities import Metric, RunTag
 
     ids = []
     for i in range(count):
         job, began = f"stored-{i % 10}", now - (count - i) * 60_000
-        told = {
+        run_tags = {
             tags.KIND: tags.TUNING,
             tags.JOB: job,
             tags.ENGINE: "simulator",
@@ -76,15 +75,13 @@ def fill(store: MlflowStore, count: int) -> list[str]:
         }
         run = store.client.create_run(store.experiment(job), start_time=began, run_name=f"{job} {i}")
         values = [Metric(name, value, began, 0) for name, value in (("evaluations", 7.0), ("latency_seconds", 0.09))]
-        store.client.log_batch(run.info.run_id, values, tags=[RunTag(k, v) for k, v in told.items()])
+        store.client.log_batch(run.info.run_id, values, tags=[RunTag(k, v) for k, v in run_tags.items()])
         store.client.set_terminated(run.info.run_id, "FINISHED", began + 30_000)
         ids.append(run.info.run_id)
     return ids
 
 
 def _alone(client: httpx.Client, ids: list[str]) -> dict[str, object]:
-    """One client, one request after the other."""
-
     def get(path: str) -> float:
         began = time.perf_counter()
         response = client.get(path)
@@ -100,9 +97,9 @@ def _alone(client: httpx.Client, ids: list[str]) -> dict[str, object]:
 
 
 def _in_process(store: MlflowStore, ids: list[str]) -> dict[str, object]:
-    """What the command line's verbs call, after whatever is loaded once."""
+    """Time the functions that the command line uses, without imports and caches of the first call."""
 
-    def timed(action: Callable[[], object]) -> list[float]:
+    def measure(action: Callable[[], object]) -> list[float]:
         action()
         took = []
         for _ in range(10):
@@ -111,9 +108,14 @@ def _in_process(store: MlflowStore, ids: list[str]) -> dict[str, object]:
             took.append(time.perf_counter() - began)
         return took
 
+    def show() -> object:
+        return run_history.summarise_run(store, run_history.find_run(store, ids[17]))
+
     return {
-        "function_list": _spread(timed(lambda: run_history.list_runs(store, limit=20))),
-        "function_show": _spread(timed(lambda: run_history.summarise_run(store, run_history.find_run(store, ids[17])))),
+        "function_list": _spread(measure(lambda: run_history.list_runs(store, limit=20))),
+        "function_show": _spread(
+            measure(lambda: run_history.summarise_run(store, run_history.find_run(store, ids[17])))
+        ),
     }
 
 
@@ -122,7 +124,7 @@ async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> 
     statuses: Counter[str] = Counter()
     memory: list[tuple[float, float]] = []
     until = time.monotonic() + seconds
-    used, waited = _cpu_seconds(running), _waiting_seconds(running)
+    used, waited = _cpu_seconds(running), ready_seconds(running)
     limits = httpx.Limits(max_connections=POLLERS + SUBMITTERS + 5, max_keepalive_connections=POLLERS + SUBMITTERS)
     async with httpx.AsyncClient(base_url=base, timeout=60.0, limits=limits) as client:
 
@@ -172,7 +174,7 @@ async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> 
         "requests": sum(statuses.values()),
         "errors": wrong,
         "server_cpu_share": round((_cpu_seconds(running) - used) / seconds, 3),
-        "server_loop_ready_but_not_run_share": round((_waiting_seconds(running) - waited) / seconds, 3),
+        "server_loop_ready_but_not_run_share": round((ready_seconds(running) - waited) / seconds, 3),
         **{name: _spread(values, took["nothing"]) for name, values in sorted(took.items())},
         "server_resident_mb": round(max(own for own, _ in memory)),
         "workers_resident_mb": round(max(workers for _, workers in memory)),
@@ -190,13 +192,12 @@ def _resident(running: Server) -> tuple[float, float]:
 
 
 def _cpu_seconds(running: Server) -> float:
-    """Of the server itself: what a busy machine does not blur."""
     times = psutil.Process(running.pid).cpu_times()
     return times.user + times.system
 
 
-def _waiting_seconds(running: Server) -> float:
-    """That the thread of the server's loop could have run, and the machine was busy with other processes."""
+def ready_seconds(running: Server) -> float:
+    """Return the time in which the server's event loop was ready to run and waited for a core."""
     ready_ns = Path(f"/proc/{running.pid}/schedstat").read_text().split()[1]
     return int(ready_ns) / 1e9
 
@@ -207,11 +208,11 @@ def _spread(seconds: list[float], trivial: list[float] | None = None) -> dict[st
         return statistics.median(ordered) * 1000, ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000
 
     p50, p99 = of(seconds)
-    told = {"count": len(seconds), "p50_ms": round(p50, 1), "p99_ms": round(p99, 1)}
+    spread = {"count": len(seconds), "p50_ms": round(p50, 1), "p99_ms": round(p99, 1)}
     if trivial is None:
-        return told
+        return spread
     least50, least99 = of(trivial)
-    return {**told, "p50_to_nothing": round(p50 / least50, 2), "p99_to_nothing": round(p99 / least99, 2)}
+    return {**spread, "p50_to_nothing": round(p50 / least50, 2), "p99_to_nothing": round(p99 / least99, 2)}
 
 
 def main() -> None:
