@@ -36,11 +36,12 @@ def explain(
     """Explain a run's parallelism, or a loop's decisions.
 
     For each operator of a tuning run, the answer states why not one instance fewer, as measured or as the model
-    predicts. docs/reference/glossary.md explains the terms.
+    predicts. docs/reference/glossary.md explains the terms. A reason code, such as hold-critical, gets its meaning.
     """
     from autotrascale.app import explanation
     from autotrascale.app.stores import require_store
     from autotrascale.domain.errors import InputError
+    from autotrascale.plan.reason_codes import REASON_CODES
 
     if at is not None and not replay:
         raise InputError("--at", "needs --replay", seen=at, remedy="give both")
@@ -49,7 +50,13 @@ def explain(
         report = explanation.replay_session(opened, run, at)
         print_answer(form, _replay_as_dict(report), lambda: _print_replay(report))
         return
-    found = explanation.explain(opened, run, with_plots=plots and form is OutputFormat.table)
+    try:
+        found = explanation.explain(opened, run, with_plots=plots and form is OutputFormat.table)
+    except InputError:
+        if run not in REASON_CODES:
+            raise
+        print_answer(form, {"code": run, "meaning": REASON_CODES[run]}, lambda: say(REASON_CODES[run]))
+        return
     if isinstance(found, explanation.ProgramExplanation):
         cost = found.cost
         print_answer(form, cost, lambda: _print_program(cost))

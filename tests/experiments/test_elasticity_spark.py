@@ -11,7 +11,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.jobs.wordcount import WordCount
-from autotrascale.plan.policies import known
+from autotrascale.plan.policies.registry import known
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import choose_starting_point
 from autotrascale.validation import validate

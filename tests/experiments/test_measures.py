@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotrascale.execute.simulator.rate_functions import ConstantRate, Noisy, SteppedRate
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 from experiments.days.measure import changes_of, hourly, settled
 from experiments.ds2_accuracy.measure import measure as choose
 from experiments.ds2_convergence.measure import measure as converge

@@ -12,7 +12,7 @@ import pytest
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.policies import known
+from autotrascale.plan.policies.registry import known
 from autotrascale.plan.sizing.sizing import Sizing, size
 from experiments.real_time.engine import TOPOLOGY, RealTimeEngine, trial
 from experiments.real_time.measure import LOAD, POLICIES, STARTS, TARGET_SECONDS, UNEVEN, arrivals, cases, measure

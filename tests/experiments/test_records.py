@@ -15,7 +15,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.jobs.job_loading import load_job
-from autotrascale.plan.policies import known
+from autotrascale.plan.policies.registry import known
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.validation import validate
 from experiments.ds2_spark import measure as ds2
@@ -67,7 +67,7 @@ def test_what_an_operator_needs_does_not_depend_on_how_slow_the_machine_is(name:
 @pytest.mark.parametrize("policy", live.POLICIES)
 def test_the_live_job_is_a_job_file_that_its_policy_can_decide_for(policy: str) -> None:
     file = validate(live.content(policy, 1.0), JobFile, place=policy)
-    assert file.policy_named(None).create(file.target).name == policy
+    assert file.choose_policy(None).create(file.target).name == policy
 
 
 def test_floors_ways_and_changes_of_rate_are_plain_data_and_can_be_told() -> None:

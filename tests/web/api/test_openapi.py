@@ -68,7 +68,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def opened(store: MlflowStore, configs: Path) -> Iterator[Opened]:
-    """Yield address, document and the id of a run. The store also has a loop, and size changes of an application."""
+    """Yield address, document and the id of a run. The store also has a loop and size changes of an application."""
     path = configs / "other.yaml"
     file = read_job_file(path)
     silent = tuning_run.RunListener(lambda *_: None, lambda _: None, lambda _: None)
