@@ -127,6 +127,6 @@ def test_every_cluster_is_asked_in_the_same_way(local: SparkSession, of: str) ->
 def test_a_session_without_executors_says_so(local: SparkSession) -> None:
     executors = ApplicationExecutors(local)
     assert "runs all tasks inside the driver" in executors.explain_not_elastic()
-    assert executors.running() == ()
-    with pytest.raises(InputError, match="there are no executors to give back"):
+    assert executors.list_running() == ()
+    with pytest.raises(InputError, match="runs all tasks inside the driver"):
         executors.request(2)
