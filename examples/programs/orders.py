@@ -12,11 +12,11 @@ spark = SparkSession.builder.appName("orders").getOrCreate()
 
 @udf("double")
 def look_up_price(item: int) -> float:
-    time.sleep(0.005)  # a call of a price service
+    time.sleep(0.01)  # a call of a price service
     return 0.5 + item % 20
 
 
-rows = spark.readStream.format("rate").option("rowsPerSecond", 300).option("numPartitions", 8).load()
+rows = spark.readStream.format("rate").option("rowsPerSecond", 100).option("numPartitions", 8).load()
 orders = rows.select((col("value") % 50).alias("shop"), (col("value") % 997).alias("item"))
 totals = orders.repartition(8).withColumn("price", look_up_price("item")).groupBy("shop").sum("price")
 query = totals.writeStream.queryName("orders").format("noop").outputMode("update")
