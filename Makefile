@@ -40,10 +40,11 @@ test-fast: $(READY)  ## run the tests that need no Spark
 	@scripts/chromium.sh install
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
 
-check: $(READY)  ## check format, lint and types
+check: $(READY)  ## check format, lint, types and plain words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/check_words.py
 
 words: $(READY)  ## measure how plainly the code and the documents are written
 	$(BIN)/python scripts/check_words.py --worst 20

@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_FILE_LINES = 400
-MAX_CODE_LINES = 38_500
+MAX_CODE_LINES = 41_750  # the size of today; lower it with the package
 MAX_SENTENCE_WORDS = 30
 MAX_SAME_FILE_NAME = 3
 MIN_STRING_WORDS = 5  # a shorter string is a key or a label

@@ -101,10 +101,7 @@ def test_the_real_sink_is_used_when_asked_for(rows: DataFrame, tmp_path: Path, k
 @pytest.mark.parametrize("method", ["start", "toTable"])
 def test_a_job_may_not_start_its_query_itself(method: str) -> None:
     kept = getattr(DataStreamWriter, method)
-    with (
-        pytest.raises(InputError, match=r"^job shop: "),
-        sinks.forbid_starting("shop"),
-    ):
+    with pytest.raises(InputError, match=r"^job shop: "), sinks.forbid_starting("shop"):
         getattr(object.__new__(DataStreamWriter), method)("anywhere")
     assert getattr(DataStreamWriter, method) is kept
 
