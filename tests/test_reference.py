@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
-from scripts import reference
+_SPEC = importlib.util.spec_from_file_location("reference", Path(__file__).parent.parent / "scripts" / "reference.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+reference = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(reference)
 
 
 @pytest.mark.parametrize("page", sorted(reference.RENDERERS))
