@@ -41,12 +41,12 @@ class Knobs:
     dead_band: float = 0.0  # leave operators alone whose utilisation is within ± this of the `utilisation` knob
     ignore_instances: int = 0  # ignore changes of up to ± this many instances
     scale_down_delay_seconds: float = 0.0  # scale down to the largest recommendation of so long
-    max_step_up: int | None = None
-    max_step_down: int | None = None
-    direction: Direction = "both"
+    max_step_up: int | None = None  # most instances that an operator gains in one rescale
+    max_step_down: int | None = None  # most instances that an operator loses in one rescale
+    direction: Direction = "both"  # allowed changes: both, up or down
     align_to: Mapping[str, int] = field(default_factory=dict)  # the parallelism must divide this number
-    minimum: Mapping[str, int] = field(default_factory=dict)
-    maximum: Mapping[str, int] = field(default_factory=dict)
+    minimum: Mapping[str, int] = field(default_factory=dict)  # least instances, by operator
+    maximum: Mapping[str, int] = field(default_factory=dict)  # most instances, by operator
     excluded: tuple[str, ...] = ()  # operators that are never rescaled
     pinned: Mapping[str, int] = field(default_factory=dict)  # operators with a fixed parallelism
     quota: int | None = None  # maximum of slots of the job
