@@ -152,6 +152,9 @@ def render_python_api() -> str:
         each = getattr(autotrascale, name)
         if not callable(each):
             continue
+        if not each.__module__.startswith("autotrascale."):
+            text += f"## {name}\n\n`{name}` is an alias of `{each.__module__}.{each.__qualname__}`.\n\n"
+            continue
         text += f"## {name}\n\n    {name}{inspect.signature(each)}\n\n{inspect.getdoc(each) or ''}\n\n"
         for method, function in inspect.getmembers(each, inspect.isfunction) if inspect.isclass(each) else ():
             if not method.startswith("_"):
